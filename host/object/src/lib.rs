@@ -1,1 +1,28 @@
-//! Placeholder.
+//! Kubernetes objects as raw bytes, and the words that are spoken about them.
+//!
+//! Everything here is plain data and pure functions: no I/O, no HTTP. The other crates of the host depend on this one.
+
+mod canonical;
+mod key;
+mod object;
+mod options;
+mod patch;
+mod resource_version;
+mod rope;
+mod selector;
+mod status;
+mod watch;
+
+pub use canonical::canonical;
+pub use key::{GroupVersionResource, ObjectKey};
+pub use object::{Insert, Object, ObjectError, Row};
+pub use options::{
+    CreateOptions, DeleteOptions, FieldValidation, ListOptions, PatchOptions, Preconditions, PropagationPolicy, Query,
+    ResourceVersionMatch, UpdateOptions, WriteOptions, default_field_manager,
+};
+pub use patch::{MAX_JSON_PATCH_OPERATIONS, json_patch, merge_patch};
+pub use resource_version::{InvalidResourceVersion, ResourceVersion};
+pub use rope::Rope;
+pub use selector::{FieldRequirement, FieldSelector, LabelRequirement, LabelSelector, Operator, SelectorError};
+pub use status::{Cause, Details, Result, Status, reason};
+pub use watch::{Bounds, Change, EventType, Follower, History, TooOld, frame};

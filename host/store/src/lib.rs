@@ -1,1 +1,22 @@
-//! Placeholder.
+//! Where stored objects live: revisioned keys, transactions with guards, consistent lists and
+//! watches from a revision.
+//!
+//! [`Store`] is the contract. It is small enough to stand on etcd as well as on a folder, and
+//! [`testing::contract`] is the suite that each engine passes, as `pkg/storage/testing` is for
+//! the engines of k8s.io/apiserver. [`Embedded`] is the engine that needs nothing but a folder.
+//!
+//! This crate moves bytes: it neither knows what a value holds nor what a resource is.
+
+mod embedded;
+mod error;
+mod key;
+mod store;
+pub mod testing;
+
+pub use embedded::{Embedded, OpenError, Options};
+pub use error::{GuardFailure, StoreError, TxnError};
+pub use key::{Key, KeyError, KeyRange};
+pub use store::{
+    At, Change, Committed, FIRST_REVISION, Guard, ListOptions, Op, Page, Store, Versioned,
+    WatchEvent, WatchStream,
+};

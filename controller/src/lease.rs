@@ -1,0 +1,240 @@
+//! Leader election through a Lease (coordination.k8s.io/v1).
+//!
+//! The protocol is that of client-go's leaderelection package, so that the Lease
+//! reads as people expect. Clocks of different machines are never compared: who
+//! waits counts, on his own clock, how long he has seen the Lease unchanged.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::Client;
+use kube::api::{Api, PostParams};
+use tokio::time::{Instant, sleep, timeout};
+
+/// How long a Lease lasts and how often it is renewed.
+///
+/// It must hold that `retry < renew_deadline < duration`: then a holder that cannot
+/// renew gives up before anybody else may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTiming {
+    /// How long others leave an unrenewed Lease alone; whole seconds.
+    pub duration: Duration,
+    /// How long the holder tries to renew before it gives up.
+    pub renew_deadline: Duration,
+    /// The time between two attempts to take or renew the Lease.
+    pub retry: Duration,
+}
+
+impl LeaseTiming {
+    /// The timing for a Lease of this many seconds, in the proportions of
+    /// client-go's defaults (15, 10 and 2 seconds).
+    pub fn of_seconds(seconds: u32) -> Self {
+        let duration = Duration::from_secs(seconds.max(1).into());
+        Self { duration, renew_deadline: duration * 2 / 3, retry: duration * 2 / 15 }
+    }
+}
+
+/// A request about the Lease failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// The API server or the connection answered with an error.
+    #[error("Lease {namespace}/{name}: {source}{hint}", hint = hint(.source))]
+    Request {
+        /// The Lease's namespace.
+        namespace: String,
+        /// The Lease's name.
+        name: String,
+        /// What was answered.
+        #[source]
+        source: kube::Error,
+    },
+    /// There was no answer before the renewal deadline.
+    #[error("Lease {namespace}/{name}: no answer from the API server")]
+    Timeout {
+        /// The Lease's namespace.
+        namespace: String,
+        /// The Lease's name.
+        name: String,
+    },
+}
+
+fn hint(error: &kube::Error) -> &'static str {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => " (does the namespace exist? See --namespace)",
+        kube::Error::Api(status) if status.code == 403 => " (may this identity get, create and update Leases there?)",
+        _ => "",
+    }
+}
+
+/// What an attempt to take or renew the Lease came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Attempt {
+    Held,
+    HeldBy(String),
+    /// Somebody wrote at the same time; who holds the Lease is to be seen.
+    Raced,
+}
+
+/// A Lease of which one process at a time is the holder.
+pub struct LeaseLock {
+    api: Api<Lease>,
+    namespace: String,
+    name: String,
+    identity: String,
+    timing: LeaseTiming,
+    /// The Lease as it was seen last, and since when it has been seen so.
+    seen: Option<(LeaseSpec, Instant)>,
+}
+
+impl LeaseLock {
+    /// A lock on the Lease `name` in `namespace`, for the process that calls
+    /// itself `identity`, a name that no other process may have.
+    pub fn new(client: Client, namespace: &str, name: &str, identity: &str, timing: LeaseTiming) -> Self {
+        Self {
+            api: Api::namespaced(client, namespace),
+            namespace: namespace.into(),
+            name: name.into(),
+            identity: identity.into(),
+            timing,
+            seen: None,
+        }
+    }
+
+    /// Waits until this process is the holder. Errors are logged and tried again.
+    pub async fn acquire(&mut self) {
+        let mut told = None;
+        loop {
+            match self.bounded_attempt(self.timing.renew_deadline).await {
+                Ok(Attempt::Held) => return,
+                Ok(Attempt::HeldBy(other)) => {
+                    if told.as_ref() != Some(&other) {
+                        tracing::info!(lease = self.name, holder = other, "stands by");
+                        told = Some(other);
+                    }
+                }
+                Ok(Attempt::Raced) => {}
+                Err(error) => tracing::warn!(%error, "cannot take the Lease, will try again"),
+            }
+            sleep(self.timing.retry).await;
+        }
+    }
+
+    /// Renews the Lease, from an [`acquire`](Self::acquire) just before on, for
+    /// as long as this process is the holder; returns when it no longer is, at
+    /// the latest `renew_deadline` after the last renewal.
+    pub async fn hold(&mut self) {
+        let mut renewed = Instant::now();
+        loop {
+            sleep(self.timing.retry).await;
+            let began = Instant::now();
+            let left = self.timing.renew_deadline.saturating_sub(began - renewed);
+            match self.bounded_attempt(left).await {
+                Ok(Attempt::Held) => renewed = began,
+                Ok(Attempt::HeldBy(other)) => {
+                    tracing::warn!(lease = self.name, holder = other, "somebody else took the Lease");
+                    return;
+                }
+                Ok(Attempt::Raced) => {}
+                Err(error) => tracing::warn!(%error, "cannot renew the Lease"),
+            }
+            if renewed.elapsed() >= self.timing.renew_deadline {
+                tracing::warn!(lease = self.name, "could not renew the Lease in time");
+                return;
+            }
+        }
+    }
+
+    /// Gives the Lease up, so that the next holder need not wait until it expires.
+    ///
+    /// # Errors
+    /// [`LeaseError`] when the Lease could not be read or written; it then expires.
+    pub async fn release(&self) -> Result<(), LeaseError> {
+        let release = async {
+            let Some(mut lease) = self.api.get_opt(&self.name).await? else { return Ok(()) };
+            let spec = lease.spec.get_or_insert_default();
+            if spec.holder_identity.as_deref() != Some(&self.identity) {
+                return Ok(());
+            }
+            spec.holder_identity = None;
+            spec.renew_time = Some(MicroTime(Timestamp::now()));
+            self.api.replace(&self.name, &PostParams::default(), &lease).await.map(drop)
+        };
+        self.bounded(self.timing.renew_deadline, release).await
+    }
+
+    async fn bounded_attempt(&mut self, limit: Duration) -> Result<Attempt, LeaseError> {
+        let api = self.api.clone();
+        let current = self.bounded(limit, api.get_opt(&self.name)).await?;
+        let Some(current) = current else {
+            let lease = Lease {
+                metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+                spec: Some(self.claim(None)),
+            };
+            let created = self.bounded(limit, won(api.create(&PostParams::default(), &lease))).await?;
+            return Ok(if created { Attempt::Held } else { Attempt::Raced });
+        };
+
+        let spec = current.spec.clone().unwrap_or_default();
+        if let Some(holder) = self.holder_to_respect(&spec) {
+            return Ok(Attempt::HeldBy(holder));
+        }
+        // The resourceVersion that stays in the metadata guards the write.
+        let claimed = Lease { spec: Some(self.claim(Some(&spec))), ..current };
+        let replaced = self.bounded(limit, won(api.replace(&self.name, &PostParams::default(), &claimed))).await?;
+        Ok(if replaced { Attempt::Held } else { Attempt::Raced })
+    }
+
+    /// The other process that holds the Lease, unless it has been seen unchanged
+    /// for longer than it lasts.
+    fn holder_to_respect(&mut self, spec: &LeaseSpec) -> Option<String> {
+        let since = match &self.seen {
+            Some((seen, since)) if seen == spec => *since,
+            _ => self.seen.insert((spec.clone(), Instant::now())).1,
+        };
+        let holder = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty() && *holder != self.identity)?;
+        let lasts = spec
+            .lease_duration_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .map_or(self.timing.duration, Duration::from_secs);
+        (since.elapsed() < lasts).then(|| holder.to_owned())
+    }
+
+    fn claim(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        let before = before.cloned().unwrap_or_default();
+        let renewal = before.holder_identity.as_deref() == Some(&self.identity);
+        let transitions = before.lease_transitions.unwrap_or_default();
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: Some(i32::try_from(self.timing.duration.as_secs()).unwrap_or(i32::MAX)),
+            acquire_time: if renewal { before.acquire_time } else { Some(now.clone()) },
+            renew_time: Some(now),
+            lease_transitions: Some(if renewal { transitions } else { transitions.saturating_add(1) }),
+            ..before
+        }
+    }
+
+    async fn bounded<T>(
+        &self,
+        limit: Duration,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, LeaseError> {
+        let (namespace, name) = (self.namespace.clone(), self.name.clone());
+        match timeout(limit, request).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(source)) => Err(LeaseError::Request { namespace, name, source }),
+            Err(_elapsed) => Err(LeaseError::Timeout { namespace, name }),
+        }
+    }
+}
+
+/// Whether a guarded write went through; `false` when another writer came first.
+async fn won(write: impl Future<Output = Result<Lease, kube::Error>>) -> Result<bool, kube::Error> {
+    match write.await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Err(error) => Err(error),
+    }
+}

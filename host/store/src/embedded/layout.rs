@@ -1,0 +1,188 @@
+//! The folder: its lock, its format marker, and how it is made.
+//!
+//! ```text
+//! LOCK     held while a process has the store open; names the process
+//! FORMAT   the format's version and the store's identity; says "creating" until the store is whole
+//! db/      the fjall database
+//! ```
+
+use super::OpenError;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+/// The version of everything below the folder. A store of another version is refused.
+const FORMAT_VERSION: u32 = 1;
+const LOCK: &str = "LOCK";
+const FORMAT: &str = "FORMAT";
+const FORMAT_NEW: &str = "FORMAT.new";
+const DATABASE: &str = "db";
+
+/// A folder that this process, and no other, has open.
+#[derive(Debug)]
+pub(super) struct Layout {
+    dir: PathBuf,
+    /// Random; marks this store's commits in the database's files, where values of clients, who
+    /// do not know it, cannot pose as one.
+    pub(super) identity: Uuid,
+    /// Whether the database is yet to be created.
+    pub(super) is_new: bool,
+    /// Released by the kernel when the process ends, however it ends.
+    _lock: File,
+}
+
+impl Layout {
+    /// Locks the folder, which is made if it is missing, and reads its marker.
+    pub(super) fn open(dir: &Path) -> Result<Self, OpenError> {
+        let io = |source| OpenError::Io {
+            path: dir.to_owned(),
+            source,
+        };
+        // Objects may hold secrets: only the owner may read them.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(io)?;
+        let format = match fs::read_to_string(dir.join(FORMAT)) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                refuse_foreign_files(dir)?;
+                None
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                return Err(damaged(dir, "its FORMAT file is not text"));
+            }
+            Err(error) => return Err(io(error)),
+        };
+        let lock = lock(dir)?;
+        let (identity, ready) = match &format {
+            Some(text) => parse_format(dir, text)?,
+            None => (Uuid::new_v4(), false),
+        };
+        let layout = Self {
+            dir: dir.to_owned(),
+            identity,
+            is_new: !ready,
+            _lock: lock,
+        };
+        if !ready {
+            layout.write_format("creating").map_err(io)?;
+            // What an interrupted creation left never held anything that was acknowledged.
+            if layout.database().exists() {
+                fs::remove_dir_all(layout.database()).map_err(io)?;
+            }
+        } else if !layout.database().is_dir() {
+            return Err(damaged(dir, "its db folder is missing"));
+        }
+        Ok(layout)
+    }
+
+    /// The folder of the database.
+    pub(super) fn database(&self) -> PathBuf {
+        self.dir.join(DATABASE)
+    }
+
+    /// Marks the store as whole.
+    pub(super) fn finish_creation(&self) -> Result<(), OpenError> {
+        self.write_format("ready").map_err(|source| OpenError::Io {
+            path: self.dir.clone(),
+            source,
+        })
+    }
+
+    fn write_format(&self, state: &str) -> std::io::Result<()> {
+        let new = self.dir.join(FORMAT_NEW);
+        let mut file = File::create(&new)?;
+        writeln!(
+            file,
+            "joinery-store {FORMAT_VERSION}\n{}\n{state}",
+            self.identity
+        )?;
+        file.sync_all()?;
+        fs::rename(new, self.dir.join(FORMAT))?;
+        File::open(&self.dir)?.sync_all()
+    }
+}
+
+fn damaged(dir: &Path, detail: &str) -> OpenError {
+    OpenError::Damaged {
+        dir: dir.to_owned(),
+        detail: detail.to_owned(),
+    }
+}
+
+/// A folder with a lost marker must not be taken for an empty one.
+fn refuse_foreign_files(dir: &Path) -> Result<(), OpenError> {
+    let io = |source| OpenError::Io {
+        path: dir.to_owned(),
+        source,
+    };
+    for entry in fs::read_dir(dir).map_err(io)? {
+        let name = entry.map_err(io)?.file_name();
+        if name != LOCK && name != FORMAT && name != FORMAT_NEW {
+            return Err(OpenError::NotAStore {
+                dir: dir.to_owned(),
+                found: name.to_string_lossy().into_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join(LOCK);
+    let io = |source| OpenError::Io {
+        path: path.clone(),
+        source,
+    };
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            // Only for the message; the lock alone decides.
+            if file.read_to_string(&mut holder).is_err() || holder.trim().is_empty() {
+                "unknown".clone_into(&mut holder);
+            }
+            return Err(OpenError::InUse {
+                dir: dir.to_owned(),
+                process: holder.trim().to_owned(),
+            });
+        }
+        Err(TryLockError::Error(error)) => return Err(io(error)),
+    }
+    file.set_len(0).map_err(io)?;
+    writeln!(file, "{}", std::process::id()).map_err(io)?;
+    Ok(file)
+}
+
+/// The identity in a marker, and whether the store is whole.
+fn parse_format(dir: &Path, text: &str) -> Result<(Uuid, bool), OpenError> {
+    let mut lines = text.lines();
+    let version = lines
+        .next()
+        .and_then(|line| line.strip_prefix("joinery-store "))
+        .ok_or_else(|| damaged(dir, "its FORMAT file does not begin with joinery-store"))?;
+    if version.parse() != Ok(FORMAT_VERSION) {
+        return Err(OpenError::Format {
+            dir: dir.to_owned(),
+            found: version.to_owned(),
+            supported: FORMAT_VERSION,
+        });
+    }
+    let identity = lines.next().and_then(|line| Uuid::parse_str(line).ok());
+    match (identity, lines.next()) {
+        (Some(identity), Some("ready")) => Ok((identity, true)),
+        (Some(identity), Some("creating")) => Ok((identity, false)),
+        _ => Err(damaged(dir, "its FORMAT file is not whole")),
+    }
+}
