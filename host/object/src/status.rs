@@ -571,6 +571,38 @@ impl Serialize for Status {
     }
 }
 
+/// Reads what another server answered. All members are optional, as they are for Go clients.
+impl<'de> Deserialize<'de> for Status {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Metadata {
+            #[serde(rename = "continue")]
+            continue_token: Option<Box<str>>,
+        }
+        #[derive(Deserialize)]
+        struct Wire {
+            #[serde(default)]
+            code: u16,
+            #[serde(default)]
+            reason: String,
+            #[serde(default)]
+            message: String,
+            details: Option<Box<Details>>,
+            #[serde(default)]
+            metadata: Metadata,
+        }
+        let wire = Wire::deserialize(deserializer)?;
+        Ok(Self {
+            code: if wire.code == 0 { 200 } else { wire.code },
+            reason: wire.reason.into(),
+            message: wire.message,
+            details: wire.details,
+            continue_token: wire.metadata.continue_token,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};

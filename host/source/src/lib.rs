@@ -1,1 +1,9 @@
-//! Placeholder.
+//! Upstream resources, and caches of them as raw bytes.
+
+mod cache;
+mod kubernetes;
+mod upstream;
+
+pub use cache::{CacheState, SourceCache, SourceSpec};
+pub use kubernetes::KubernetesUpstream;
+pub use upstream::{Page, Query, Upstream, UpstreamError, UpstreamEvent, UpstreamWatch};
