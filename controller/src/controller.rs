@@ -16,7 +16,11 @@ use crate::task::Task;
 /// Failures of the watch and of single Tasks are logged and tried again, each
 /// with a growing wait. When the future is dropped, reconciliations under way
 /// are aborted: a process that lost its Lease must write nothing more.
-pub async fn run(client: Client, reconciler: Arc<TaskReconciler>, stop: impl Future<Output = ()> + Send + Sync + 'static) {
+pub async fn run(
+    client: Client,
+    reconciler: Arc<TaskReconciler>,
+    stop: impl Future<Output = ()> + Send + Sync + 'static,
+) {
     let forgetful = Arc::clone(&reconciler);
     Controller::new(Api::<Task>::all(client), watcher::Config::default())
         .graceful_shutdown_on(stop)
@@ -27,21 +31,34 @@ pub async fn run(client: Client, reconciler: Arc<TaskReconciler>, stop: impl Fut
                 Ok(_) | Err(Error::ReconcilerFailed(..)) => {}
                 // Deleted while it waited for its turn.
                 Err(Error::ObjectNotFound(task)) => {
-                    forgetful.forget(&format!("{}/{}", task.namespace.unwrap_or_default(), task.name));
+                    forgetful.forget(&format!(
+                        "{}/{}",
+                        task.namespace.unwrap_or_default(),
+                        task.name
+                    ));
                 }
                 Err(Error::QueueError(error)) => log_watch_failure(&error),
-                Err(Error::RunnerError(error)) => tracing::error!(%error, "cannot run reconciliations"),
+                Err(Error::RunnerError(error)) => {
+                    tracing::error!(%error, "cannot run reconciliations")
+                }
             }
             futures::future::ready(())
         })
         .await;
 }
 
-async fn reconcile(task: Arc<Task>, reconciler: Arc<TaskReconciler>) -> Result<Action, ReconcileError> {
+async fn reconcile(
+    task: Arc<Task>,
+    reconciler: Arc<TaskReconciler>,
+) -> Result<Action, ReconcileError> {
     reconciler.reconcile(&task).await
 }
 
-fn after_failure(task: Arc<Task>, error: &ReconcileError, reconciler: Arc<TaskReconciler>) -> Action {
+fn after_failure(
+    task: Arc<Task>,
+    error: &ReconcileError,
+    reconciler: Arc<TaskReconciler>,
+) -> Action {
     let wait = reconciler.backoff(&task);
     let namespace = task.namespace().unwrap_or_default();
     let name = task.name_any();

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use kube::api::{Api, PostParams};
-use kube::{Client, Resource};
+use kube::{Client, Resource, ResourceExt};
 use sha2::{Digest, Sha256};
 
 use crate::plan::Occurrence;
@@ -83,13 +83,11 @@ pub enum Written {
 
 /// An Event could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write Event {reason} of Task {namespace}/{task}: {source}")]
+#[error("cannot write Event {reason} of Task {task}: {source}")]
 pub struct EventError {
     /// The reason of the Event.
     pub reason: &'static str,
-    /// The Task's namespace.
-    pub namespace: String,
-    /// The Task's name.
+    /// Namespace and name of the Task.
     pub task: String,
     /// What the API server or the connection answered.
     #[source]
@@ -130,7 +128,12 @@ impl EventWriter {
     /// # Errors
     /// [`EventError`] when the Event was not stored for any other cause than that
     /// its namespace is going.
-    pub async fn write(&self, task: &Task, occurrence: &Occurrence, now: Timestamp) -> Result<Written, EventError> {
+    pub async fn write(
+        &self,
+        task: &Task,
+        occurrence: &Occurrence,
+        now: Timestamp,
+    ) -> Result<Written, EventError> {
         let event = build(task, occurrence, &self.instance, now);
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
@@ -140,8 +143,7 @@ impl EventWriter {
             Err(error) if namespace_is_gone(&error) => Ok(Written::NamespaceGone),
             Err(source) => Err(EventError {
                 reason: occurrence.reason.as_str(),
-                namespace,
-                task: task.metadata.name.clone().unwrap_or_default(),
+                task: format!("{namespace}/{}", task.name_any()),
                 source,
             }),
         }
@@ -151,13 +153,17 @@ impl EventWriter {
 /// NamespaceLifecycle admission answers 403 with this cause while a namespace is
 /// being deleted, and 404 once it is gone.
 fn namespace_is_gone(error: &kube::Error) -> bool {
-    let kube::Error::Api(status) = error else { return false };
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
     match status.code {
         404 => true,
-        403 => status
-            .details
-            .as_ref()
-            .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating")),
+        403 => status.details.as_ref().is_some_and(|details| {
+            details
+                .causes
+                .iter()
+                .any(|cause| cause.reason == "NamespaceTerminating")
+        }),
         _ => false,
     }
 }
@@ -184,7 +190,10 @@ fn build(task: &Task, occurrence: &Occurrence, instance: &str, now: Timestamp) -
         first_timestamp: Some(Time(now)),
         last_timestamp: Some(Time(now)),
         event_time: Some(MicroTime(now)),
-        source: Some(EventSource { component: Some(COMPONENT.into()), host: None }),
+        source: Some(EventSource {
+            component: Some(COMPONENT.into()),
+            host: None,
+        }),
         reporting_component: Some(REPORTING_COMPONENT.into()),
         reporting_instance: Some(instance.into()),
         ..Event::default()
@@ -197,9 +206,17 @@ fn event_name(task: &Task, occurrence: &Occurrence) -> String {
     let reason = occurrence.reason;
     // A Task that is edited between the writing of a once-in-a-life Event and its
     // record must not get a second one.
-    let generation = if reason.once_in_a_life() { 0 } else { occurrence.generation };
+    let generation = if reason.once_in_a_life() {
+        0
+    } else {
+        occurrence.generation
+    };
     let digest = Sha256::digest(format!("{uid}/{generation}/{}", reason.as_str()));
-    let suffix: String = digest.iter().take(NAME_DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    let suffix: String = digest
+        .iter()
+        .take(NAME_DIGEST_BYTES)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
 
     let name = task.metadata.name.as_deref().unwrap_or_default();
     // A label of a DNS name neither ends in a hyphen nor is empty.
@@ -227,13 +244,21 @@ mod tests {
     }
 
     fn occurrence(reason: Reason, generation: i64) -> Occurrence {
-        Occurrence { reason, generation, message: "what happened".into() }
+        Occurrence {
+            reason,
+            generation,
+            message: "what happened".into(),
+        }
     }
 
     fn refused(code: u16, causes: &[&str]) -> kube::Error {
         let causes = causes
             .iter()
-            .map(|reason| StatusCause { reason: (*reason).into(), message: String::new(), field: String::new() })
+            .map(|reason| StatusCause {
+                reason: (*reason).into(),
+                message: String::new(),
+                field: String::new(),
+            })
             .collect();
         let details = StatusDetails {
             name: String::new(),
@@ -243,7 +268,12 @@ mod tests {
             causes,
             retry_after_seconds: 0,
         };
-        kube::Error::Api(Status::failure("no", "Forbidden").with_code(code).with_details(details).boxed())
+        kube::Error::Api(
+            Status::failure("no", "Forbidden")
+                .with_code(code)
+                .with_details(details)
+                .boxed(),
+        )
     }
 
     #[test]
@@ -252,7 +282,10 @@ mod tests {
         let event = build(&task(), &occurrence(Reason::TaskOverdue, 3), "pod-1", now);
         let mut event = serde_json::to_value(event).unwrap();
         let name = event["metadata"]["name"].take();
-        assert!(name.as_str().unwrap().starts_with("write-runbook."), "{name}");
+        assert!(
+            name.as_str().unwrap().starts_with("write-runbook."),
+            "{name}"
+        );
         assert_eq!(
             event,
             json!({
@@ -283,7 +316,14 @@ mod tests {
     #[test]
     fn deletion_and_lateness_are_warnings_all_else_is_normal() {
         use Reason::{TaskCreated, TaskDeleted, TaskFinished, TaskOverdue, TaskUpdated};
-        let types = [TaskCreated, TaskUpdated, TaskFinished, TaskOverdue, TaskDeleted].map(Reason::event_type);
+        let types = [
+            TaskCreated,
+            TaskUpdated,
+            TaskFinished,
+            TaskOverdue,
+            TaskDeleted,
+        ]
+        .map(Reason::event_type);
         assert_eq!(types, ["Normal", "Normal", "Normal", "Warning", "Warning"]);
     }
 
@@ -296,7 +336,10 @@ mod tests {
 
         let mut namesake = task();
         namesake.metadata.uid = Some("u-2".into());
-        assert_ne!(name(Reason::TaskUpdated, 3), event_name(&namesake, &occurrence(Reason::TaskUpdated, 3)));
+        assert_ne!(
+            name(Reason::TaskUpdated, 3),
+            event_name(&namesake, &occurrence(Reason::TaskUpdated, 3))
+        );
     }
 
     #[test]
@@ -336,8 +379,7 @@ mod tests {
     fn a_refusal_is_told_from_a_passing_failure() {
         let error = |code| EventError {
             reason: "TaskDeleted",
-            namespace: "a".into(),
-            task: "t".into(),
+            task: "a/t".into(),
             source: refused(code, &[]),
         };
         assert!(error(403).is_refusal());

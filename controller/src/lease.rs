@@ -11,6 +11,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::Client;
 use kube::api::{Api, PostParams};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long a Lease lasts and how often it is renewed.
@@ -32,7 +33,11 @@ impl LeaseTiming {
     /// client-go's defaults (15, 10 and 2 seconds).
     pub fn of_seconds(seconds: u32) -> Self {
         let duration = Duration::from_secs(seconds.max(1).into());
-        Self { duration, renew_deadline: duration * 2 / 3, retry: duration * 2 / 15 }
+        Self {
+            duration,
+            renew_deadline: duration * 2 / 3,
+            retry: duration * 2 / 15,
+        }
     }
 }
 
@@ -62,8 +67,12 @@ pub enum LeaseError {
 
 fn hint(error: &kube::Error) -> &'static str {
     match error {
-        kube::Error::Api(status) if status.code == 404 => " (does the namespace exist? See --namespace)",
-        kube::Error::Api(status) if status.code == 403 => " (may this identity get, create and update Leases there?)",
+        kube::Error::Api(status) if status.code == 404 => {
+            " (does the namespace exist? See --namespace)"
+        }
+        kube::Error::Api(status) if status.code == 403 => {
+            " (may this identity get, create and update Leases there?)"
+        }
         _ => "",
     }
 }
@@ -86,12 +95,20 @@ pub struct LeaseLock {
     timing: LeaseTiming,
     /// The Lease as it was seen last, and since when it has been seen so.
     seen: Option<(LeaseSpec, Instant)>,
+    /// When the last attempt began that made or kept this process the holder.
+    renewed: Instant,
 }
 
 impl LeaseLock {
     /// A lock on the Lease `name` in `namespace`, for the process that calls
     /// itself `identity`, a name that no other process may have.
-    pub fn new(client: Client, namespace: &str, name: &str, identity: &str, timing: LeaseTiming) -> Self {
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        name: &str,
+        identity: &str,
+        timing: LeaseTiming,
+    ) -> Self {
         Self {
             api: Api::namespaced(client, namespace),
             namespace: namespace.into(),
@@ -99,6 +116,7 @@ impl LeaseLock {
             identity: identity.into(),
             timing,
             seen: None,
+            renewed: Instant::now(),
         }
     }
 
@@ -106,7 +124,7 @@ impl LeaseLock {
     pub async fn acquire(&mut self) {
         let mut told = None;
         loop {
-            match self.bounded_attempt(self.timing.renew_deadline).await {
+            match self.attempt(self.timing.renew_deadline).await {
                 Ok(Attempt::Held) => return,
                 Ok(Attempt::HeldBy(other)) => {
                     if told.as_ref() != Some(&other) {
@@ -121,25 +139,29 @@ impl LeaseLock {
         }
     }
 
-    /// Renews the Lease, from an [`acquire`](Self::acquire) just before on, for
-    /// as long as this process is the holder; returns when it no longer is, at
-    /// the latest `renew_deadline` after the last renewal.
+    /// Renews the Lease that [`acquire`](Self::acquire) took for as long as this
+    /// process is the holder; returns when it no longer is, at the latest
+    /// `renew_deadline` after the last renewal.
     pub async fn hold(&mut self) {
-        let mut renewed = Instant::now();
         loop {
             sleep(self.timing.retry).await;
-            let began = Instant::now();
-            let left = self.timing.renew_deadline.saturating_sub(began - renewed);
-            match self.bounded_attempt(left).await {
-                Ok(Attempt::Held) => renewed = began,
+            let left = self
+                .timing
+                .renew_deadline
+                .saturating_sub(self.renewed.elapsed());
+            match self.attempt(left).await {
+                Ok(Attempt::Held | Attempt::Raced) => {}
                 Ok(Attempt::HeldBy(other)) => {
-                    tracing::warn!(lease = self.name, holder = other, "somebody else took the Lease");
+                    tracing::warn!(
+                        lease = self.name,
+                        holder = other,
+                        "somebody else took the Lease"
+                    );
                     return;
                 }
-                Ok(Attempt::Raced) => {}
                 Err(error) => tracing::warn!(%error, "cannot renew the Lease"),
             }
-            if renewed.elapsed() >= self.timing.renew_deadline {
+            if self.renewed.elapsed() >= self.timing.renew_deadline {
                 tracing::warn!(lease = self.name, "could not renew the Lease in time");
                 return;
             }
@@ -152,38 +174,67 @@ impl LeaseLock {
     /// [`LeaseError`] when the Lease could not be read or written; it then expires.
     pub async fn release(&self) -> Result<(), LeaseError> {
         let release = async {
-            let Some(mut lease) = self.api.get_opt(&self.name).await? else { return Ok(()) };
+            let Some(mut lease) = self.api.get_opt(&self.name).await? else {
+                return Ok(());
+            };
             let spec = lease.spec.get_or_insert_default();
             if spec.holder_identity.as_deref() != Some(&self.identity) {
                 return Ok(());
             }
             spec.holder_identity = None;
             spec.renew_time = Some(MicroTime(Timestamp::now()));
-            self.api.replace(&self.name, &PostParams::default(), &lease).await.map(drop)
+            self.api
+                .replace(&self.name, &PostParams::default(), &lease)
+                .await
+                .map(drop)
         };
-        self.bounded(self.timing.renew_deadline, release).await
+        let answer = timeout(self.timing.renew_deadline, release).await;
+        self.told(answer)
     }
 
-    async fn bounded_attempt(&mut self, limit: Duration) -> Result<Attempt, LeaseError> {
-        let api = self.api.clone();
-        let current = self.bounded(limit, api.get_opt(&self.name)).await?;
-        let Some(current) = current else {
-            let lease = Lease {
-                metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
-                spec: Some(self.claim(None)),
-            };
-            let created = self.bounded(limit, won(api.create(&PostParams::default(), &lease))).await?;
-            return Ok(if created { Attempt::Held } else { Attempt::Raced });
-        };
-
-        let spec = current.spec.clone().unwrap_or_default();
-        if let Some(holder) = self.holder_to_respect(&spec) {
-            return Ok(Attempt::HeldBy(holder));
+    async fn attempt(&mut self, limit: Duration) -> Result<Attempt, LeaseError> {
+        // Counted from before the request: the server may have stored it that early.
+        let began = Instant::now();
+        let answer = timeout(limit, self.unbounded_attempt()).await;
+        let attempt = self.told(answer)?;
+        if attempt == Attempt::Held {
+            self.renewed = began;
         }
-        // The resourceVersion that stays in the metadata guards the write.
-        let claimed = Lease { spec: Some(self.claim(Some(&spec))), ..current };
-        let replaced = self.bounded(limit, won(api.replace(&self.name, &PostParams::default(), &claimed))).await?;
-        Ok(if replaced { Attempt::Held } else { Attempt::Raced })
+        Ok(attempt)
+    }
+
+    async fn unbounded_attempt(&mut self) -> Result<Attempt, kube::Error> {
+        let written = match self.api.get_opt(&self.name).await? {
+            None => {
+                let lease = Lease {
+                    metadata: ObjectMeta {
+                        name: Some(self.name.clone()),
+                        ..ObjectMeta::default()
+                    },
+                    spec: Some(self.claim(None)),
+                };
+                self.api.create(&PostParams::default(), &lease).await
+            }
+            Some(current) => {
+                let spec = current.spec.clone().unwrap_or_default();
+                if let Some(holder) = self.holder_to_respect(&spec) {
+                    return Ok(Attempt::HeldBy(holder));
+                }
+                // The resourceVersion that stays in the metadata guards the write.
+                let claimed = Lease {
+                    spec: Some(self.claim(Some(&spec))),
+                    ..current
+                };
+                self.api
+                    .replace(&self.name, &PostParams::default(), &claimed)
+                    .await
+            }
+        };
+        match written {
+            Ok(_) => Ok(Attempt::Held),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Raced),
+            Err(error) => Err(error),
+        }
     }
 
     /// The other process that holds the Lease, unless it has been seen unchanged
@@ -193,7 +244,10 @@ impl LeaseLock {
             Some((seen, since)) if seen == spec => *since,
             _ => self.seen.insert((spec.clone(), Instant::now())).1,
         };
-        let holder = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty() && *holder != self.identity)?;
+        let holder = spec
+            .holder_identity
+            .as_deref()
+            .filter(|holder| !holder.is_empty() && *holder != self.identity)?;
         let lasts = spec
             .lease_duration_seconds
             .and_then(|seconds| u64::try_from(seconds).ok())
@@ -201,40 +255,47 @@ impl LeaseLock {
         (since.elapsed() < lasts).then(|| holder.to_owned())
     }
 
+    /// The Lease with this process as its holder: a renewal, or a transition from another holder.
     fn claim(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
         let now = MicroTime(Timestamp::now());
-        let before = before.cloned().unwrap_or_default();
-        let renewal = before.holder_identity.as_deref() == Some(&self.identity);
-        let transitions = before.lease_transitions.unwrap_or_default();
-        LeaseSpec {
+        let claim = LeaseSpec {
             holder_identity: Some(self.identity.clone()),
-            lease_duration_seconds: Some(i32::try_from(self.timing.duration.as_secs()).unwrap_or(i32::MAX)),
-            acquire_time: if renewal { before.acquire_time } else { Some(now.clone()) },
+            lease_duration_seconds: Some(
+                i32::try_from(self.timing.duration.as_secs()).unwrap_or(i32::MAX),
+            ),
+            acquire_time: Some(now.clone()),
             renew_time: Some(now),
-            lease_transitions: Some(if renewal { transitions } else { transitions.saturating_add(1) }),
-            ..before
+            lease_transitions: Some(0),
+            ..LeaseSpec::default()
+        };
+        let Some(before) = before else {
+            return claim;
+        };
+        let transitions = before.lease_transitions.unwrap_or_default();
+        if before.holder_identity.as_deref() == Some(&self.identity) {
+            LeaseSpec {
+                acquire_time: before.acquire_time.clone(),
+                lease_transitions: Some(transitions),
+                ..claim
+            }
+        } else {
+            LeaseSpec {
+                lease_transitions: Some(transitions.saturating_add(1)),
+                ..claim
+            }
         }
     }
 
-    async fn bounded<T>(
-        &self,
-        limit: Duration,
-        request: impl Future<Output = Result<T, kube::Error>>,
-    ) -> Result<T, LeaseError> {
+    fn told<T>(&self, answer: Result<Result<T, kube::Error>, Elapsed>) -> Result<T, LeaseError> {
         let (namespace, name) = (self.namespace.clone(), self.name.clone());
-        match timeout(limit, request).await {
+        match answer {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(source)) => Err(LeaseError::Request { namespace, name, source }),
+            Ok(Err(source)) => Err(LeaseError::Request {
+                namespace,
+                name,
+                source,
+            }),
             Err(_elapsed) => Err(LeaseError::Timeout { namespace, name }),
         }
-    }
-}
-
-/// Whether a guarded write went through; `false` when another writer came first.
-async fn won(write: impl Future<Output = Result<Lease, kube::Error>>) -> Result<bool, kube::Error> {
-    match write.await {
-        Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-        Err(error) => Err(error),
     }
 }

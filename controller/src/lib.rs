@@ -21,4 +21,6 @@ pub use event::{EventError, EventWriter, Reason, Written};
 pub use lease::{LeaseError, LeaseLock, LeaseTiming};
 pub use plan::{Occurrence, Plan, decide};
 pub use reconcile::{ReconcileError, TaskReconciler};
-pub use task::{EmittedEvent, FINALIZER, GROUP, TASK_UID_LABEL, Task, TaskSpec, TaskStatus, VERSION};
+pub use task::{
+    EmittedEvent, FINALIZER, GROUP, TASK_UID_LABEL, Task, TaskSpec, TaskStatus, VERSION,
+};

@@ -1,5 +1,6 @@
 //! The Task controller's program: command line, logging, leader election, signals.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,9 @@ use tracing_subscriber::EnvFilter;
 /// How long reconciliations under way may take to finish after a signal.
 const GRACE: Duration = Duration::from_secs(8);
 
+/// kube-runtime's spans at info would put the whole reference of the Task before each line.
+const DEFAULT_LOG: &str = "info,kube_runtime=warn,kube_client=warn";
+
 /// Controls the Tasks (tasks.example.com/v1) of a cluster.
 ///
 /// Holds each Task with the finalizer tasks.example.com/finalizer, writes Events
@@ -24,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(8);
 /// status. Ends on SIGTERM or Ctrl-C, after the work under way.
 ///
 /// The environment variable RUST_LOG sets what is logged, such as
-/// `joinery_controller=debug`; the default is `info`.
+/// `joinery_controller=debug`; the default is info.
 #[derive(Parser)]
 #[command(name = "joinery-controller", version)]
 struct Cli {
@@ -61,7 +65,12 @@ struct Cli {
 
     /// What this process is called in the Lease and in Events. A random part is
     /// added, for no two processes may have one name.
-    #[arg(long, value_name = "NAME", env = "POD_NAME", default_value = "joinery-controller")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "POD_NAME",
+        default_value = "joinery-controller"
+    )]
     identity: String,
 
     /// The form of the log, which goes to standard error.
@@ -91,7 +100,13 @@ async fn main() -> anyhow::Result<()> {
 
     if cli.leader_elect {
         let timing = LeaseTiming::of_seconds(cli.lease_duration);
-        let lock = LeaseLock::new(client.clone(), &cli.namespace, &cli.lease_name, &identity, timing);
+        let lock = LeaseLock::new(
+            client.clone(),
+            &cli.namespace,
+            &cli.lease_name,
+            &identity,
+            timing,
+        );
         take_turns(lock, client, &identity, stopped).await;
     } else {
         work(client, &identity, stopped).await;
@@ -101,7 +116,12 @@ async fn main() -> anyhow::Result<()> {
 }
 
 /// Works whenever this process holds the Lease, until the stop signal.
-async fn take_turns(mut lock: LeaseLock, client: Client, identity: &str, stopped: watch::Receiver<bool>) {
+async fn take_turns(
+    mut lock: LeaseLock,
+    client: Client,
+    identity: &str,
+    stopped: watch::Receiver<bool>,
+) {
     loop {
         tokio::select! {
             () = until(stopped.clone()) => return,
@@ -141,10 +161,16 @@ async fn connect(cli: &Cli) -> anyhow::Result<Client> {
                 .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
             Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
                 .await
-                .with_context(|| format!("the kubeconfig {} names no usable API server", path.display()))?
+                .with_context(|| {
+                    format!(
+                        "the kubeconfig {} names no usable API server",
+                        path.display()
+                    )
+                })?
         }
-        None => Config::incluster()
-            .context("this process does not run in a Pod with a ServiceAccount: give --kubeconfig FILE")?,
+        None => Config::incluster().context(
+            "this process does not run in a Pod with a ServiceAccount: give --kubeconfig FILE",
+        )?,
     };
     let server = config.cluster_url.clone();
     Client::try_from(config).with_context(|| format!("cannot set up a client for {server}"))
@@ -177,8 +203,12 @@ async fn until(mut stopped: watch::Receiver<bool>) {
 }
 
 fn start_log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new(DEFAULT_LOG));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

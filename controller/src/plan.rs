@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::fmt::temporal::Pieces;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::event::Reason;
@@ -60,14 +61,21 @@ pub struct Occurrence {
 
 /// Says what is to be done about `task` at `now`.
 pub fn decide(task: &Task, now: Timestamp) -> Plan {
-    let held = task.metadata.finalizers.as_ref().is_some_and(|all| all.iter().any(|one| one == FINALIZER));
+    let held = task
+        .metadata
+        .finalizers
+        .as_ref()
+        .is_some_and(|all| all.iter().any(|one| one == FINALIZER));
     match (task.metadata.deletion_timestamp.is_some(), held) {
         (true, false) => Plan::Ignore,
-        (true, true) => Plan::Release { event: farewell(task) },
+        (true, true) => Plan::Release {
+            event: farewell(task),
+        },
         (false, false) => Plan::Adopt,
-        (false, true) => {
-            Plan::Observe { events: due(task, now), recheck: deadline(task).recheck(task.spec.is_finished(), now) }
-        }
+        (false, true) => Plan::Observe {
+            events: due(task, now),
+            recheck: deadline(task).recheck(task.spec.is_finished(), now),
+        },
     }
 }
 
@@ -87,20 +95,60 @@ pub(crate) fn observed(task: &Task, mut recorded: TaskStatus, now: Timestamp) ->
         });
     };
 
-    set(READY, "True", "Observed", format!("The controller has handled generation {generation}."));
+    set(
+        READY,
+        "True",
+        "Observed",
+        format!("The controller has handled generation {generation}."),
+    );
     if finished {
-        set(FINISHED, "True", "TaskFinished", "spec.taskState is Finished.".into());
-        set(OVERDUE, "False", "TaskFinished", "A finished Task is not overdue.".into());
+        set(
+            FINISHED,
+            "True",
+            "TaskFinished",
+            "spec.taskState is Finished.".into(),
+        );
+        set(
+            OVERDUE,
+            "False",
+            "TaskFinished",
+            "A finished Task is not overdue.".into(),
+        );
     } else {
-        set(FINISHED, "False", "TaskPending", "spec.taskState is Pending.".into());
+        set(
+            FINISHED,
+            "False",
+            "TaskPending",
+            "spec.taskState is Pending.".into(),
+        );
         match deadline {
             Deadline::At(at) if at <= now => {
-                set(OVERDUE, "True", "DeadlinePassed", format!("The deadline {at} has passed."));
+                set(
+                    OVERDUE,
+                    "True",
+                    "DeadlinePassed",
+                    format!("The deadline {at} has passed."),
+                );
             }
-            Deadline::At(at) => set(OVERDUE, "False", "DeadlineAhead", format!("The deadline is {at}.")),
-            Deadline::Missing => set(OVERDUE, "False", "NoDeadline", "The Task has no deadline.".into()),
+            Deadline::At(at) => set(
+                OVERDUE,
+                "False",
+                "DeadlineAhead",
+                format!("The deadline is {at}."),
+            ),
+            Deadline::Missing => set(
+                OVERDUE,
+                "False",
+                "NoDeadline",
+                "The Task has no deadline.".into(),
+            ),
             Deadline::Malformed => {
-                set(OVERDUE, "Unknown", "DeadlineMalformed", "spec.deadline is no RFC 3339 timestamp.".into());
+                set(
+                    OVERDUE,
+                    "Unknown",
+                    "DeadlineMalformed",
+                    "spec.deadline is no RFC 3339 timestamp.".into(),
+                );
             }
         }
     }
@@ -118,16 +166,28 @@ fn due(task: &Task, now: Timestamp) -> Vec<Occurrence> {
     let generation = generation(task);
     let status = &task.status;
     let mut due = Vec::new();
-    let mut tell = |reason: Reason, message: String| due.push(Occurrence { reason, generation, message });
+    let mut tell = |reason: Reason, message: String| {
+        due.push(Occurrence {
+            reason,
+            generation,
+            message,
+        })
+    };
 
     // A Task that was changed before the controller first saw it was created and
     // updated; generations count from 1.
     let handled = status.observed_generation.unwrap_or(1);
     if status.emitted(Reason::TaskCreated.as_str()).is_none() {
-        tell(Reason::TaskCreated, format!("Task {} was created", name(task)));
+        tell(
+            Reason::TaskCreated,
+            format!("Task {} was created", name(task)),
+        );
     }
     if generation > handled {
-        tell(Reason::TaskUpdated, format!("Task {} was updated to generation {generation}", name(task)));
+        tell(
+            Reason::TaskUpdated,
+            format!("Task {} was updated to generation {generation}", name(task)),
+        );
     }
 
     let becomes = |reason: Reason, condition: &str| match status.emitted(reason.as_str()) {
@@ -136,23 +196,35 @@ fn due(task: &Task, now: Timestamp) -> Vec<Occurrence> {
     };
     if task.spec.is_finished() {
         if becomes(Reason::TaskFinished, FINISHED) {
-            tell(Reason::TaskFinished, format!("Task {} is finished", name(task)));
+            tell(
+                Reason::TaskFinished,
+                format!("Task {} is finished", name(task)),
+            );
         }
     } else if let Deadline::At(at) = deadline(task)
         && at <= now
         && becomes(Reason::TaskOverdue, OVERDUE)
     {
-        tell(Reason::TaskOverdue, format!("Task {} is overdue: its deadline {at} has passed", name(task)));
+        tell(
+            Reason::TaskOverdue,
+            format!(
+                "Task {} is overdue: its deadline {at} has passed",
+                name(task)
+            ),
+        );
     }
     due
 }
 
 fn farewell(task: &Task) -> Option<Occurrence> {
-    task.status.emitted(Reason::TaskDeleted.as_str()).is_none().then(|| Occurrence {
-        reason: Reason::TaskDeleted,
-        generation: generation(task),
-        message: format!("Task {} is being deleted", name(task)),
-    })
+    task.status
+        .emitted(Reason::TaskDeleted.as_str())
+        .is_none()
+        .then(|| Occurrence {
+            reason: Reason::TaskDeleted,
+            generation: generation(task),
+            message: format!("Task {} is being deleted", name(task)),
+        })
 }
 
 fn name(task: &Task) -> &str {
@@ -173,8 +245,22 @@ enum Deadline {
 fn deadline(task: &Task) -> Deadline {
     match task.spec.deadline.as_deref() {
         None => Deadline::Missing,
-        Some(text) => text.parse().map_or(Deadline::Malformed, Deadline::At),
+        Some(text) => match text.parse() {
+            Ok(at) => Deadline::At(at),
+            Err(_) if is_end_of_time(text) => Deadline::At(Timestamp::MAX),
+            Err(_) => Deadline::Malformed,
+        },
     }
+}
+
+/// People write 9999-12-31T23:59:59Z for "never", which is a day later than a
+/// [`Timestamp`] can be.
+fn is_end_of_time(text: &str) -> bool {
+    Pieces::parse(text).is_ok_and(|pieces| {
+        pieces.date().year() == 9999
+            && pieces.time().is_some()
+            && pieces.to_numeric_offset().is_some()
+    })
 }
 
 impl Deadline {
@@ -191,5 +277,4 @@ impl Deadline {
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
 mod tests;

@@ -111,14 +111,19 @@ impl TaskReconciler {
 
     /// Drops the count of failures of a Task, by `namespace/name`.
     pub fn forget(&self, key: &str) {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(key);
     }
 
     /// The patched Task comes back through the watch, and with it the next step.
     async fn adopt(&self, task: &Task) -> Result<(), ReconcileError> {
         let mut finalizers = task.finalizers().to_vec();
         finalizers.push(FINALIZER.into());
-        let _adopted = self.patch_finalizers(task, task.resource_version(), &finalizers).await?;
+        let _adopted = self
+            .patch_finalizers(task, task.resource_version(), &finalizers)
+            .await?;
         tracing::debug!(task = key(task), "holds the Task with the finalizer");
         Ok(())
     }
@@ -133,7 +138,10 @@ impl TaskReconciler {
         for event in events {
             wait_for_a_later_second(&status).await;
             if self.tell(task, event, &mut status).await? == Written::NamespaceGone {
-                tracing::info!(task = key(task), "the namespace is being deleted and takes no Events");
+                tracing::info!(
+                    task = key(task),
+                    "the namespace is being deleted and takes no Events"
+                );
                 return Ok(Action::requeue(GOING_NAMESPACE_RECHECK));
             }
         }
@@ -162,7 +170,10 @@ impl TaskReconciler {
                     Err(error) => return Err(error),
                 },
                 Ok(Written::NamespaceGone) => {
-                    tracing::info!(task = key(task), "the namespace is being deleted and takes no Events");
+                    tracing::info!(
+                        task = key(task),
+                        "the namespace is being deleted and takes no Events"
+                    );
                 }
                 Err(ReconcileError::Event(error)) if error.is_refusal() => {
                     tracing::warn!(task = key(task), %error, "lets the Task go without its Event");
@@ -170,17 +181,32 @@ impl TaskReconciler {
                 Err(error) => return Err(error),
             }
         }
-        let others: Vec<String> = task.finalizers().iter().filter(|one| *one != FINALIZER).cloned().collect();
+        let others: Vec<String> = task
+            .finalizers()
+            .iter()
+            .filter(|one| *one != FINALIZER)
+            .cloned()
+            .collect();
         let _released = self.patch_finalizers(task, version, &others).await?;
         tracing::debug!(task = key(task), "lets the Task go");
         Ok(())
     }
 
-    async fn tell(&self, task: &Task, event: &Occurrence, status: &mut TaskStatus) -> Result<Written, ReconcileError> {
+    async fn tell(
+        &self,
+        task: &Task,
+        event: &Occurrence,
+        status: &mut TaskStatus,
+    ) -> Result<Written, ReconcileError> {
         let now = Timestamp::now();
         let written = self.call(self.events.write(task, event, now)).await??;
         if written == Written::Stored {
-            tracing::info!(task = key(task), reason = event.reason.as_str(), generation = event.generation, "Event");
+            tracing::info!(
+                task = key(task),
+                reason = event.reason.as_str(),
+                generation = event.generation,
+                "Event"
+            );
             status.record(EmittedEvent {
                 reason: event.reason.as_str().into(),
                 generation: event.generation,
@@ -190,10 +216,18 @@ impl TaskReconciler {
         Ok(written)
     }
 
-    async fn patch_status(&self, task: &Task, status: &TaskStatus) -> Result<Option<Task>, ReconcileError> {
-        let patch = json!({"metadata": {"resourceVersion": task.resource_version()}, "status": status});
+    async fn patch_status(
+        &self,
+        task: &Task,
+        status: &TaskStatus,
+    ) -> Result<Option<Task>, ReconcileError> {
+        let patch =
+            json!({"metadata": {"resourceVersion": task.resource_version()}, "status": status});
         let (api, name) = (self.api(task), task.name_any());
-        let call = async { api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await };
+        let call = async {
+            api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))
+                .await
+        };
         self.patched("status", task, self.call(call).await?)
     }
 
@@ -203,9 +237,13 @@ impl TaskReconciler {
         version: Option<String>,
         finalizers: &[String],
     ) -> Result<Option<Task>, ReconcileError> {
-        let patch: Value = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
+        let patch: Value =
+            json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
         let (api, name) = (self.api(task), task.name_any());
-        let call = async { api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await };
+        let call = async {
+            api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+                .await
+        };
         self.patched("finalizer", task, self.call(call).await?)
     }
 
@@ -219,14 +257,20 @@ impl TaskReconciler {
         match result {
             Ok(patched) => Ok(Some(patched)),
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
-            Err(source) => Err(ReconcileError::Patch { what, task: key(task), source }),
+            Err(source) => Err(ReconcileError::Patch {
+                what,
+                task: key(task),
+                source,
+            }),
         }
     }
 
     async fn call<F: Future>(&self, call: F) -> Result<F::Output, ReconcileError> {
         // The semaphore is never closed; were it, calls would merely go unbounded.
         let _permit = self.calls.acquire().await.ok();
-        tokio::time::timeout(CALL_TIMEOUT, call).await.map_err(|_elapsed| ReconcileError::Timeout)
+        tokio::time::timeout(CALL_TIMEOUT, call)
+            .await
+            .map_err(|_elapsed| ReconcileError::Timeout)
     }
 
     fn api(&self, task: &Task) -> Api<Task> {
@@ -236,7 +280,11 @@ impl TaskReconciler {
 
 /// `namespace/name`, as logs and the count of failures name a Task.
 fn key(task: &Task) -> String {
-    format!("{}/{}", task.namespace().unwrap_or_default(), task.name_any())
+    format!(
+        "{}/{}",
+        task.namespace().unwrap_or_default(),
+        task.name_any()
+    )
 }
 
 /// Waits until the clock shows a later second than that of the last Event.
@@ -246,7 +294,14 @@ fn key(task: &Task) -> String {
 /// is created overdue would seem to have been created last. Whoever set the
 /// clock back waits for one second, not for the old time.
 async fn wait_for_a_later_second(status: &TaskStatus) {
-    let Some(last) = status.emitted_events.iter().map(|event| event.time.0.as_second()).max() else { return };
+    let Some(last) = status
+        .emitted_events
+        .iter()
+        .map(|event| event.time.0.as_second())
+        .max()
+    else {
+        return;
+    };
     let now = Timestamp::now();
     if now.as_second() <= last {
         let into_the_second = Duration::from_nanos(now.subsec_nanosecond().unsigned_abs().into());

@@ -87,12 +87,18 @@ pub struct EmittedEvent {
 impl TaskStatus {
     /// The record of the last Event with this reason.
     pub fn emitted(&self, reason: &str) -> Option<&EmittedEvent> {
-        self.emitted_events.iter().find(|event| event.reason == reason)
+        self.emitted_events
+            .iter()
+            .find(|event| event.reason == reason)
     }
 
     /// Records an Event in the place of an earlier one with its reason.
     pub fn record(&mut self, event: EmittedEvent) {
-        match self.emitted_events.iter_mut().find(|known| known.reason == event.reason) {
+        match self
+            .emitted_events
+            .iter_mut()
+            .find(|known| known.reason == event.reason)
+        {
             Some(known) => *known = event,
             None => self.emitted_events.push(event),
         }
@@ -100,7 +106,9 @@ impl TaskStatus {
 
     /// Whether the condition of this type is `True`.
     pub fn is_true(&self, type_: &str) -> bool {
-        self.conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+        self.conditions
+            .iter()
+            .any(|condition| condition.type_ == type_ && condition.status == "True")
     }
 
     /// Sets a condition in the place of an earlier one of its type.
@@ -108,7 +116,11 @@ impl TaskStatus {
     /// `lastTransitionTime` stays what it was when `status` does not change, as
     /// the API conventions ask.
     pub fn set_condition(&mut self, mut condition: Condition) {
-        match self.conditions.iter_mut().find(|known| known.type_ == condition.type_) {
+        match self
+            .conditions
+            .iter_mut()
+            .find(|known| known.type_ == condition.type_)
+        {
             Some(known) => {
                 if known.status == condition.status {
                     condition.last_transition_time = known.last_transition_time.clone();
@@ -196,7 +208,10 @@ mod tests {
 
     #[test]
     fn the_path_of_a_task_names_group_version_namespace_and_plural() {
-        assert_eq!(Task::url_path(&(), Some("a")), "/apis/tasks.example.com/v1/namespaces/a/tasks");
+        assert_eq!(
+            Task::url_path(&(), Some("a")),
+            "/apis/tasks.example.com/v1/namespaces/a/tasks"
+        );
     }
 
     #[test]
@@ -205,7 +220,11 @@ mod tests {
         for generation in 1..=100 {
             for reason in ["TaskUpdated", "TaskFinished"] {
                 let time = Time("2026-01-01T00:00:00Z".parse().unwrap());
-                status.record(EmittedEvent { reason: reason.into(), generation, time });
+                status.record(EmittedEvent {
+                    reason: reason.into(),
+                    generation,
+                    time,
+                });
             }
         }
         assert_eq!(status.emitted_events.len(), 2);
@@ -218,11 +237,17 @@ mod tests {
         let mut status = TaskStatus::default();
         status.set_condition(condition("False", "2026-01-01T00:00:00Z"));
         status.set_condition(condition("False", "2026-01-02T00:00:00Z"));
-        assert_eq!(status.conditions, [condition("False", "2026-01-01T00:00:00Z")]);
+        assert_eq!(
+            status.conditions,
+            [condition("False", "2026-01-01T00:00:00Z")]
+        );
         assert!(!status.is_true("Overdue"));
 
         status.set_condition(condition("True", "2026-01-03T00:00:00Z"));
-        assert_eq!(status.conditions, [condition("True", "2026-01-03T00:00:00Z")]);
+        assert_eq!(
+            status.conditions,
+            [condition("True", "2026-01-03T00:00:00Z")]
+        );
         assert!(status.is_true("Overdue"));
     }
 }

@@ -114,7 +114,7 @@ impl ControlPlane {
         manager.arg(format!("--service-account-private-key-file={}", private_key.display()));
         manager.arg(format!("--root-ca-file={}", authority_file.display()));
         manager.arg(format!("--controllers={CONTROLLERS}"));
-        manager.args(["--use-service-account-credentials=false", "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0"]);
+        manager.args(["--use-service-account-credentials=true", "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0"]);
         let manager = Process::start("kube-controller-manager", &logs, GRACE, &mut manager)?;
         let controller_manager_log = manager.log().to_owned();
         processes.push(manager);

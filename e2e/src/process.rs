@@ -46,10 +46,6 @@ impl Process {
         Ok(process)
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Process id, and at once the id of its group.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()

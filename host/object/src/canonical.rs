@@ -13,7 +13,10 @@ use crate::object::ObjectError;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The members of a JSON object, in their order, each as it is written.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub struct Members<'a>(
+    /// Name and value.
+    pub Vec<(Cow<'a, str>, &'a RawValue)>,
+);
 
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -54,8 +57,8 @@ impl Members<'_> {
     }
 }
 
-/// Writes a JSON string, escaped.
-fn write_string(out: &mut BytesMut, text: &str) {
+/// Writes a JSON string, quoted and escaped.
+pub fn write_string(out: &mut BytesMut, text: &str) {
     // Writing to memory cannot fail, and a str has no value that JSON lacks.
     let _ = serde_json::to_writer(out.writer(), text);
 }

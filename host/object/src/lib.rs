@@ -13,7 +13,7 @@ mod selector;
 mod status;
 mod watch;
 
-pub use canonical::canonical;
+pub use canonical::{Members, canonical, write_string};
 pub use key::{GroupVersionResource, ObjectKey};
 pub use object::{Insert, Object, ObjectError, Row};
 pub use options::{

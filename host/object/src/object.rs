@@ -56,6 +56,14 @@ pub enum ObjectError {
     /// A member that every object must have.
     #[error("the object has no {0}")]
     Missing(&'static str),
+    /// Of another kind than it must be.
+    #[error("the object is a {found}, not a {wanted}")]
+    Kind {
+        /// apiVersion and kind as they must be.
+        wanted: String,
+        /// As they are.
+        found: String,
+    },
     /// The version is there, but is none.
     #[error(transparent)]
     ResourceVersion(#[from] crate::resource_version::InvalidResourceVersion),
@@ -71,7 +79,12 @@ pub struct Insert {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Outer<'a> {
+    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
     #[serde(borrow)]
     metadata: Option<&'a RawValue>,
 }
@@ -138,9 +151,16 @@ struct Read {
     version: Range<usize>,
 }
 
-fn read(text: &[u8]) -> Result<Read, ObjectError> {
+fn read(text: &[u8], kind: Option<(&str, &str)>) -> Result<Read, ObjectError> {
     let malformed = |error: serde_json::Error| ObjectError::Malformed(error.to_string());
     let outer: Outer<'_> = serde_json::from_slice(text).map_err(malformed)?;
+    if kind.is_some_and(|kind| kind != (&*outer.api_version, &*outer.kind)) {
+        let (api_version, kind) = kind.unwrap_or_default();
+        return Err(ObjectError::Kind {
+            wanted: format!("{api_version}, {kind}"),
+            found: format!("{}, {}", outer.api_version, outer.kind),
+        });
+    }
     let metadata = outer.metadata.ok_or(ObjectError::Missing("metadata"))?;
     let inner: Inner<'_> = serde_json::from_str(metadata.get()).map_err(malformed)?;
     let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
@@ -184,7 +204,7 @@ impl Object {
     /// # Errors
     /// When the text is no object, or lacks metadata.name or a decimal metadata.resourceVersion.
     pub fn parse(text: Bytes) -> Result<Self, ObjectError> {
-        let read = read(&text)?;
+        let read = read(&text, None)?;
         let raw = std::str::from_utf8(&text[read.version.clone()]).unwrap_or_default();
         let version = raw.trim_matches('"');
         if version.is_empty() {
@@ -200,19 +220,22 @@ impl Object {
     /// # Errors
     /// When the text is no object or lacks metadata.name.
     pub fn parse_at(text: Bytes, version: ResourceVersion) -> Result<Self, ObjectError> {
-        Self::compose(text, Vec::new(), version)
+        Self::compose(text, Vec::new(), version, None)
     }
 
     /// Fills the holes of a composed text and gives the object this resource version.
     ///
-    /// The result shares the inserted bytes. `inserts` are by rising offset.
+    /// The result shares the inserted bytes. `inserts` are by rising offset. `kind` is `(apiVersion, kind)`, if these
+    /// must be so.
     ///
     /// # Errors
-    /// When the text, its holes filled, is no object or lacks metadata.name, or a hole lies outside it.
+    /// When the text, its holes filled, is no object, is of another kind or lacks metadata.name, or a hole lies
+    /// outside it.
     pub fn compose(
         text: Bytes,
         inserts: Vec<Insert>,
         version: ResourceVersion,
+        kind: Option<(&str, &str)>,
     ) -> Result<Self, ObjectError> {
         const FILLER: &[u8] = b"null";
         if !inserts.is_sorted_by_key(|insert| insert.at)
@@ -223,7 +246,7 @@ impl Object {
             ));
         }
         let mut read = if inserts.is_empty() {
-            read(&text)?
+            read(&text, kind)?
         } else {
             // The holes lie where values may stand: with a value in each, the text must be JSON.
             let mut filled = BytesMut::with_capacity(text.len() + inserts.len() * FILLER.len());
@@ -234,7 +257,7 @@ impl Object {
                 from = insert.at;
             }
             filled.extend_from_slice(&text[from..]);
-            read(&filled)?
+            read(&filled, kind)?
         };
         if !inserts.is_empty() {
             if inserts
@@ -472,7 +495,7 @@ mod tests {
             insert(holes[3], "4"),
         ];
         let object =
-            Object::compose(text(skeleton), inserts, ResourceVersion::single(5)).unwrap();
+            Object::compose(text(skeleton), inserts, ResourceVersion::single(5), None).unwrap();
         assert_eq!(
             object.bytes(),
             r#"{"first":[1],"metadata":{"resourceVersion":"5","name":"a","more":{"x":2}},"events":[3,4]}"#
@@ -487,6 +510,7 @@ mod tests {
             text(skeleton),
             vec![insert(at, "1")],
             ResourceVersion::single(5),
+            None,
         );
         assert!(matches!(result, Err(ObjectError::Malformed(_))), "{result:?}");
     }
@@ -499,6 +523,7 @@ mod tests {
             text(skeleton),
             vec![insert(at, "1"), insert(at, "2")],
             ResourceVersion::single(5),
+            None,
         );
         assert!(matches!(result, Err(ObjectError::Malformed(_))), "{result:?}");
     }

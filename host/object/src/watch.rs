@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::resource_version::ResourceVersion;
+use crate::status::Status;
 
 /// The type of a watch event that carries an object. Bookmarks and errors carry none of a resource's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct Change {
     causes: SmallVec<[u64; 2]>,
     old: Option<Arc<Object>>,
     new: Option<Arc<Object>>,
+    tied: bool,
+    failure: Option<Box<Status>>,
     deleted: OnceLock<Arc<Object>>,
     frames: [OnceLock<Bytes>; 3],
     at: Instant,
@@ -61,10 +64,30 @@ impl Change {
             causes: SmallVec::from_slice(causes),
             old,
             new,
+            tied: false,
+            failure: None,
             deleted: OnceLock::new(),
             frames: Default::default(),
             at: Instant::now(),
         }
+    }
+
+    /// One of several changes that lead to the same position. Who resumes from there may have seen some of them: all are
+    /// told again.
+    pub fn tied(mut self) -> Self {
+        self.tied = true;
+        self
+    }
+
+    /// The object can no longer be made: watches that showed it end with this status.
+    pub fn failed(mut self, status: Status) -> Self {
+        self.failure = Some(Box::new(status));
+        self
+    }
+
+    /// Why the object can no longer be made.
+    pub fn failure(&self) -> Option<&Status> {
+        self.failure.as_deref()
     }
 
     /// The version after the change: a watch from it delivers all that came later.
@@ -80,6 +103,11 @@ impl Change {
     /// The object after, none if it is gone.
     pub fn new_object(&self) -> Option<&Arc<Object>> {
         self.new.as_ref()
+    }
+
+    /// The last position of a source that took part in the change; 0 when none did.
+    pub fn cause(&self, source: usize) -> u64 {
+        self.causes.get(source).copied().unwrap_or_default()
     }
 
     /// When the change was made known here.
@@ -99,7 +127,10 @@ impl Change {
         self.causes
             .iter()
             .enumerate()
-            .any(|(source, cause)| *cause > version.position(source))
+            .any(|(source, cause)| {
+                let seen = version.position(source);
+                *cause > seen || (self.tied && *cause == seen && seen > 0)
+            })
     }
 
     /// What a watcher that selects objects is told: leaving the selection is DELETED with the old object at the new
@@ -349,10 +380,15 @@ impl Follower {
     /// # Errors
     /// [`TooOld`] when this follower was so slow that changes it has not seen were forgotten.
     pub async fn next(&mut self) -> Result<(Vec<Arc<Change>>, ResourceVersion), TooOld> {
+        self.ready().await;
+        self.take()
+    }
+
+    /// Waits until there is something to take. A wait that is given up loses nothing that [`Follower::take`] would give.
+    pub async fn ready(&mut self) {
         if self.wake.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
-        self.take()
     }
 
     /// As [`Follower::next`], without waiting.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use joinery_object::Status;
+use joinery_object::{GroupVersionResource, Status};
 
 /// An authenticated user (k8s.io/apiserver/pkg/authentication/user.Info).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -72,3 +72,67 @@ pub trait Authorizer: Send + Sync + 'static {
 
 /// A shared authorizer.
 pub type SharedAuthorizer = Arc<dyn Authorizer>;
+
+/// May do everything without being asked about (k8s.io/apiserver/pkg/authentication/user.SystemPrivilegedGroup).
+pub const MASTERS: &str = "system:masters";
+
+/// Lets the request pass or says why not.
+///
+/// # Errors
+/// 403 with kube-apiserver's wording, or what the authorizer fails with.
+pub async fn check(
+    authorizer: &dyn Authorizer,
+    user: &User,
+    attributes: &Attributes,
+) -> Result<(), Status> {
+    if user.groups.iter().any(|group| group == MASTERS) {
+        return Ok(());
+    }
+    match authorizer.authorize(user, attributes).await? {
+        Decision::Allowed => Ok(()),
+        Decision::Denied(reason) => Err(forbidden(user, attributes, &reason)),
+    }
+}
+
+/// As k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go.
+fn forbidden(user: &User, attributes: &Attributes, reason: &str) -> Status {
+    let reason = if reason.is_empty() {
+        String::new()
+    } else {
+        format!(": {reason}")
+    };
+    match attributes {
+        Attributes::Path { path, verb } => Status::forbidden_path(&format!(
+            "User {:?} cannot {verb} path {path:?}{reason}",
+            user.name
+        )),
+        Attributes::Resource {
+            verb,
+            group,
+            version,
+            resource,
+            subresource,
+            namespace,
+            name,
+            ..
+        } => {
+            let what = if subresource.is_empty() {
+                resource.clone()
+            } else {
+                format!("{resource}/{subresource}")
+            };
+            let place = match namespace {
+                Some(namespace) => format!("in the namespace {namespace:?}"),
+                None => "at the cluster scope".to_owned(),
+            };
+            Status::forbidden(
+                &GroupVersionResource::new(group, version, resource),
+                name.as_deref().unwrap_or_default(),
+                &format!(
+                    "User {:?} cannot {verb} resource {what:?} in API group {group:?} {place}{reason}",
+                    user.name
+                ),
+            )
+        }
+    }
+}

@@ -3,13 +3,18 @@
 mod access;
 mod admit;
 mod catalog;
+mod continue_token;
+mod fields;
 mod resource;
+mod selection;
 mod stream;
+mod view;
 
-pub use access::{Attributes, Authorizer, Decision, SharedAuthorizer, User};
+pub use access::{Attributes, Authorizer, Decision, MASTERS, SharedAuthorizer, User, check};
 pub use admit::{Admit, Lookup, LookupList, Operation, Review, Verdict};
 pub use catalog::{Catalog, Snapshot};
 pub use resource::{
     Caller, Definition, List, PatchType, Resource, Watch, WatchItem, Written,
 };
 pub use stream::follow;
+pub use view::{Mode, Security, ViewResource, ViewSettings};

@@ -26,6 +26,9 @@ impl From<TooOld> for WatchItem {
 /// The events of a change as one watcher is told them; none when it is not in the selection.
 pub(crate) fn event(change: &Arc<Change>, selects: &impl Fn(&Object) -> bool) -> Option<WatchItem> {
     let (kind, object) = change.event(selects)?;
+    if let Some(failure) = change.failure() {
+        return Some(WatchItem::Error(failure.clone()));
+    }
     Some(WatchItem::Event {
         kind,
         object,
@@ -113,6 +116,10 @@ where
     stream::unfold(state, |mut state| async move {
         loop {
             if let Some(item) = state.head.next() {
+                if matches!(item, WatchItem::Error(_)) {
+                    state.over = true;
+                    state.head = Vec::new().into_iter();
+                }
                 return Some((item, state));
             }
             if state.over {

@@ -35,7 +35,11 @@ pub(crate) fn quote(text: &str) -> String {
 /// A float as Go's `%v` prints it: the shortest digits that read back, with an exponent below 1e-4 and from 1e21.
 pub(crate) fn float(value: f64) -> String {
     if value == 0.0 {
-        return if value.is_sign_negative() { "-0".into() } else { "0".into() };
+        return if value.is_sign_negative() {
+            "-0".into()
+        } else {
+            "0".into()
+        };
     }
     // Rust's `{:e}` gives the same shortest digits.
     let scientific = format!("{value:e}");
@@ -64,8 +68,26 @@ pub(crate) fn bad_value(value: &Value) -> String {
     match value {
         Value::String(text) => quote(text),
         Value::Number(n) => number(n),
-        other => other.to_string(),
+        other => json(other),
     }
+}
+
+/// A value as Go's encoding/json writes it: what could end an HTML script is escaped.
+pub(crate) fn json(value: &Value) -> String {
+    let plain = value.to_string();
+    if !plain.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        return plain;
+    }
+    let mut out = String::with_capacity(plain.len() + 16);
+    for c in plain.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -86,6 +108,14 @@ mod tests {
         ] {
             assert_eq!(float(value), text);
         }
+    }
+
+    #[test]
+    fn json_is_escaped_as_in_go() {
+        assert_eq!(
+            json(&serde_json::json!({"a": "<b>&"})),
+            r#"{"a":"\u003cb\u003e\u0026"}"#
+        );
     }
 
     #[test]

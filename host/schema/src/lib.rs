@@ -13,7 +13,8 @@ mod table;
 
 pub use jsonpath::{JsonPath, JsonPathError};
 pub use openapi::{
-    DocError, Document, ResourceDoc, ResourceSubresource, openapi_v2, openapi_v3_group_version, openapi_v3_root,
+    DocError, Document, ResourceDoc, ResourceSubresource, openapi_v2, openapi_v3_group_version,
+    openapi_v3_root,
 };
 pub use selectable::{SelectableError, SelectableFields};
 pub use structural::{Cause, Problem, SchemaError, StructuralSchema};

@@ -175,6 +175,11 @@ pub(crate) fn collection(
     path
 }
 
+/// Length in bytes of the path and query that a list of this query is sent as.
+pub fn url_length(gvr: &GroupVersionResource, query: &Query) -> usize {
+    collection(gvr, query, &[]).len()
+}
+
 #[async_trait]
 impl Upstream for KubernetesUpstream {
     async fn get(

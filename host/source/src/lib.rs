@@ -5,5 +5,5 @@ mod kubernetes;
 mod upstream;
 
 pub use cache::{CacheState, SourceCache, SourceSpec};
-pub use kubernetes::KubernetesUpstream;
+pub use kubernetes::{KubernetesUpstream, url_length};
 pub use upstream::{Page, Query, Upstream, UpstreamError, UpstreamEvent, UpstreamWatch};

@@ -73,9 +73,7 @@ impl Key {
         if length > MAX_LEN {
             return Err(KeyError::TooLong { length });
         }
-        Ok(Self(
-            [group, resource, namespace, name].join("\0").into(),
-        ))
+        Ok(Self([group, resource, namespace, name].join("\0").into()))
     }
 
     /// The key whose [`Key::encoded`] form this is.
@@ -327,7 +325,15 @@ mod tests {
         let range = KeyRange::namespace("g", "r", "a").unwrap();
         assert!(range.contains(&key("/g/r/a/x")));
         assert!(range.contains(&key("/g/r/a/~")));
-        for outside in ["/g/r//x", "/g/r/a-b/x", "/g/r/a.b/x", "/g/r/aa/x", "/g/r2/a/x", "/g2/r/a/x", "//r/a/x"] {
+        for outside in [
+            "/g/r//x",
+            "/g/r/a-b/x",
+            "/g/r/a.b/x",
+            "/g/r/aa/x",
+            "/g/r2/a/x",
+            "/g2/r/a/x",
+            "//r/a/x",
+        ] {
             assert!(!range.contains(&key(outside)), "{outside}");
         }
     }
@@ -355,27 +361,50 @@ mod tests {
         assert_eq!(cluster_scoped.to_string(), "//namespaces//default");
         assert_eq!(key("//namespaces//default"), cluster_scoped);
         assert_eq!(KeyRange::all().to_string(), "/*");
-        assert_eq!(KeyRange::namespace("g", "r", "a").unwrap().to_string(), "/g/r/a/*");
+        assert_eq!(
+            KeyRange::namespace("g", "r", "a").unwrap().to_string(),
+            "/g/r/a/*"
+        );
         assert_eq!(KeyRange::key(&key("/g/r/a/x")).to_string(), "/g/r/a/x");
-        assert_eq!(Key::from_encoded(cluster_scoped.encoded()).unwrap(), cluster_scoped);
+        assert_eq!(
+            Key::from_encoded(cluster_scoped.encoded()).unwrap(),
+            cluster_scoped
+        );
     }
 
     #[test]
     fn segments_that_would_break_out_of_their_range_are_refused() {
         assert!(matches!(
             Key::new("g", "r", "a\0b", "x"),
-            Err(KeyError::IllegalCharacter { segment: "namespace", .. })
+            Err(KeyError::IllegalCharacter {
+                segment: "namespace",
+                ..
+            })
         ));
         assert!(matches!(
             Key::new("g", "r", "a", "x/y"),
-            Err(KeyError::IllegalCharacter { segment: "name", .. })
+            Err(KeyError::IllegalCharacter {
+                segment: "name",
+                ..
+            })
         ));
-        assert_eq!(Key::new("g", "r", "a", ""), Err(KeyError::Empty { segment: "name" }));
-        assert_eq!(Key::new("g", "", "a", "x"), Err(KeyError::Empty { segment: "resource" }));
+        assert_eq!(
+            Key::new("g", "r", "a", ""),
+            Err(KeyError::Empty { segment: "name" })
+        );
+        assert_eq!(
+            Key::new("g", "", "a", "x"),
+            Err(KeyError::Empty {
+                segment: "resource"
+            })
+        );
         assert_eq!(
             Key::new("g", "r", "a", &"x".repeat(5000)),
             Err(KeyError::TooLong { length: 5006 })
         );
-        assert!(matches!("g/r/a/x".parse::<Key>(), Err(KeyError::Malformed { .. })));
+        assert!(matches!(
+            "g/r/a/x".parse::<Key>(),
+            Err(KeyError::Malformed { .. })
+        ));
     }
 }

@@ -13,7 +13,8 @@ pub(super) fn drop_nulls(schema: &Node, value: &mut Value) {
         match value {
             Value::Object(fields) => fields.retain(|key, value| {
                 let field = schema.field(key);
-                let dropped = value.is_null() && field.is_some_and(|field| !field.nullable && field.default.is_none());
+                let dropped = value.is_null()
+                    && field.is_some_and(|field| !field.nullable && field.default.is_none());
                 if !dropped {
                     walk(field, value);
                 }
@@ -34,7 +35,9 @@ pub(super) fn apply(schema: &Node, value: &mut Value) {
         Value::Object(fields) => {
             for (name, property) in &schema.properties {
                 if let Some(default) = &property.default {
-                    let wanted = fields.get(name).is_none_or(|value| value.is_null() && !property.nullable);
+                    let wanted = fields
+                        .get(name)
+                        .is_none_or(|value| value.is_null() && !property.nullable);
                     if wanted {
                         fields.insert(name.clone(), default.clone());
                     }
@@ -43,7 +46,9 @@ pub(super) fn apply(schema: &Node, value: &mut Value) {
             for (name, value) in fields {
                 if let Some(property) = schema.properties.get(name) {
                     apply(property, value);
-                } else if let Some(additional) = schema.additional.as_ref().and_then(Additional::schema) {
+                } else if let Some(additional) =
+                    schema.additional.as_ref().and_then(Additional::schema)
+                {
                     replace_null(additional, value);
                     apply(additional, value);
                 }

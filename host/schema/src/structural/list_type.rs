@@ -16,9 +16,15 @@ fn walk(schema: &Node, value: &Value, path: &str, causes: &mut Vec<Cause>) {
         Value::Object(fields) => {
             for (key, value) in fields {
                 if let Some(property) = schema.properties.get(key) {
-                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    let path = if path.is_empty() {
+                        key.clone()
+                    } else {
+                        format!("{path}.{key}")
+                    };
                     walk(property, value, &path, causes);
-                } else if let Some(additional) = schema.additional.as_ref().and_then(Additional::schema) {
+                } else if let Some(additional) =
+                    schema.additional.as_ref().and_then(Additional::schema)
+                {
                     walk(additional, value, &format!("{path}[{key}]"), causes);
                 }
             }
@@ -44,7 +50,11 @@ fn walk(schema: &Node, value: &Value, path: &str, causes: &mut Vec<Cause>) {
 }
 
 fn map_keys(keys: &[String], items: &[Value], path: &str, causes: &mut Vec<Cause>) {
-    if let Some((index, item)) = items.iter().enumerate().find(|(_, item)| !item.is_object() && !item.is_null()) {
+    if let Some((index, item)) = items
+        .iter()
+        .enumerate()
+        .find(|(_, item)| !item.is_object() && !item.is_null())
+    {
         causes.push(Cause::invalid(
             &format!("{path}[{index}]"),
             item,
@@ -53,8 +63,10 @@ fn map_keys(keys: &[String], items: &[Value], path: &str, causes: &mut Vec<Cause
         return;
     }
     let key_of = |item: &Value| {
-        let key: Map<String, Value> =
-            keys.iter().filter_map(|name| Some((name.clone(), item.get(name)?.clone()))).collect();
+        let key: Map<String, Value> = keys
+            .iter()
+            .filter_map(|name| Some((name.clone(), item.get(name)?.clone())))
+            .collect();
         Value::Object(key)
     };
     let found: Vec<Value> = items.iter().map(key_of).collect();
@@ -97,12 +109,23 @@ mod tests {
             "tags": ["a", "b", "a", "a"],
             "ports": [{"port": 1, "name": "x"}, {"port": 1, "name": "y"}, {"port": 2}],
         }}));
-        let found: Vec<_> = causes.iter().map(|c| (c.reason.as_str(), c.message.as_str(), c.field.as_str())).collect();
+        let found: Vec<_> = causes
+            .iter()
+            .map(|c| (c.reason.as_str(), c.message.as_str(), c.field.as_str()))
+            .collect();
         assert_eq!(
             found,
             [
-                ("FieldValueDuplicate", r#"Duplicate value: {"port":1}"#, "spec.ports[1]"),
-                ("FieldValueDuplicate", r#"Duplicate value: "a""#, "spec.tags[2]"),
+                (
+                    "FieldValueDuplicate",
+                    r#"Duplicate value: {"port":1}"#,
+                    "spec.ports[1]"
+                ),
+                (
+                    "FieldValueDuplicate",
+                    r#"Duplicate value: "a""#,
+                    "spec.tags[2]"
+                ),
             ]
         );
     }

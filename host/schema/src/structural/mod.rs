@@ -11,8 +11,12 @@ mod format;
 mod list_type;
 mod node;
 mod parse;
+#[cfg(test)]
+mod parse_tests;
 mod pattern;
 mod prune;
+mod structure;
+mod time;
 mod validate;
 #[cfg(test)]
 mod validate_tests;
@@ -57,7 +61,9 @@ impl StructuralSchema {
     /// As [`StructuralSchema::parse`].
     pub fn from_value(source: Value) -> Result<Self, SchemaError> {
         let root = parse::root(&source)?;
-        Ok(Self { inner: Arc::new(Inner { root, source }) })
+        Ok(Self {
+            inner: Arc::new(Inner { root, source }),
+        })
     }
 
     /// The schema as it was given.

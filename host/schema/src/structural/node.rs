@@ -110,6 +110,8 @@ pub(crate) struct Node {
 impl Node {
     /// The schema of a field by name: its property, else `additionalProperties`.
     pub(super) fn field(&self, name: &str) -> Option<&Node> {
-        self.properties.get(name).or_else(|| self.additional.as_ref().and_then(Additional::schema))
+        self.properties
+            .get(name)
+            .or_else(|| self.additional.as_ref().and_then(Additional::schema))
     }
 }

@@ -10,7 +10,10 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     pub(super) fn compile(text: &str) -> Result<Self, regex::Error> {
-        Ok(Self { text: text.to_owned(), regex: Regex::new(&from_go(text))? })
+        Ok(Self {
+            text: text.to_owned(),
+            regex: Regex::new(&from_go(text))?,
+        })
     }
 
     /// As the schema has it.

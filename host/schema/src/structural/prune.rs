@@ -26,7 +26,14 @@ const OBJECT_META: [&str; 15] = [
     "uid",
 ];
 
-const OWNER_REFERENCE: [&str; 6] = ["apiVersion", "blockOwnerDeletion", "controller", "kind", "name", "uid"];
+const OWNER_REFERENCE: [&str; 6] = [
+    "apiVersion",
+    "blockOwnerDeletion",
+    "controller",
+    "kind",
+    "name",
+    "uid",
+];
 
 pub(super) fn root(schema: &Node, object: &mut Value) -> Vec<String> {
     let mut unknown = Unknown::default();
@@ -71,7 +78,10 @@ impl Unknown {
 
     fn found(mut self) -> Vec<String> {
         self.fields.sort_unstable();
-        self.fields.into_iter().map(|field| format!("unknown field \"{field}\"")).collect()
+        self.fields
+            .into_iter()
+            .map(|field| format!("unknown field \"{field}\""))
+            .collect()
     }
 
     fn record(&mut self, key: &str) {
@@ -146,7 +156,9 @@ enum Child<'a> {
 }
 
 fn child<'a>(schema: Option<&'a Node>, key: &str) -> Child<'a> {
-    let Some(schema) = schema else { return Child::Unknown };
+    let Some(schema) = schema else {
+        return Child::Unknown;
+    };
     match (schema.properties.get(key), &schema.additional) {
         (Some(property), _) => Child::Known(Some(property)),
         (None, Some(additional)) => Child::Known(Additional::schema(additional)),
@@ -155,13 +167,17 @@ fn child<'a>(schema: Option<&'a Node>, key: &str) -> Child<'a> {
 }
 
 fn object_meta(metadata: &mut Value, unknown: &mut Unknown) {
-    let Value::Object(fields) = metadata else { return };
+    let Value::Object(fields) = metadata else {
+        return;
+    };
     retain_known(fields, &OBJECT_META, unknown);
     if let Some(Value::Array(owners)) = fields.get_mut("ownerReferences") {
         unknown.within("ownerReferences", |unknown| {
             for (index, owner) in owners.iter_mut().enumerate() {
                 if let Value::Object(fields) = owner {
-                    unknown.at(index, |unknown| retain_known(fields, &OWNER_REFERENCE, unknown));
+                    unknown.at(index, |unknown| {
+                        retain_known(fields, &OWNER_REFERENCE, unknown)
+                    });
                 }
             }
         });
@@ -190,10 +206,12 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_dropped_and_named_as_kube_apiserver_names_them() {
-        let schema = schema(json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
-            "a": {"type": "string"},
-            "list": {"type": "array", "items": {"type": "object", "properties": {"b": {"type": "string"}}}},
-        }}}}));
+        let schema = schema(
+            json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+                "a": {"type": "string"},
+                "list": {"type": "array", "items": {"type": "object", "properties": {"b": {"type": "string"}}}},
+            }}}}),
+        );
         let mut object = json!({
             "apiVersion": "g/v1", "kind": "K",
             "metadata": {"name": "n", "nmae": "x", "ownerReferences": [{"uid": "u", "oops": 1}]},
@@ -227,8 +245,14 @@ mod tests {
             "properties": {"known": {"type": "object", "properties": {"a": {"type": "string"}}}},
         }}}));
         let mut object = json!({"spec": {"any": {"thing": [1]}, "known": {"a": "1", "b": 2}}});
-        assert_eq!(schema.prune(&mut object), [r#"unknown field "spec.known.b""#]);
-        assert_eq!(object, json!({"spec": {"any": {"thing": [1]}, "known": {"a": "1"}}}));
+        assert_eq!(
+            schema.prune(&mut object),
+            [r#"unknown field "spec.known.b""#]
+        );
+        assert_eq!(
+            object,
+            json!({"spec": {"any": {"thing": [1]}, "known": {"a": "1"}}})
+        );
     }
 
     #[test]
@@ -237,8 +261,7 @@ mod tests {
             "type": "object", "x-kubernetes-embedded-resource": true,
             "properties": {"spec": {"type": "object"}},
         }}}));
-        let mut object =
-            json!({"template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}, "z": 1}});
+        let mut object = json!({"template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}, "z": 1}});
         assert_eq!(schema.prune(&mut object), [r#"unknown field "template.z""#]);
         assert_eq!(
             object,

@@ -24,14 +24,18 @@ pub(super) fn embedded(schema: &Node, object: &Value, causes: &mut Vec<Cause>) {
                             Some(value @ Value::String(_)) => {
                                 causes.push(Cause::invalid(&field, value, "must not be empty"));
                             }
-                            Some(value) => causes.push(Cause::invalid(&field, value, "must be a string")),
+                            Some(value) => {
+                                causes.push(Cause::invalid(&field, value, "must be a string"))
+                            }
                         }
                     }
                 }
                 for (name, value) in fields {
                     if let Some(property) = schema.properties.get(name) {
                         walk(property, value, &child(path, name), false, causes);
-                    } else if let Some(additional) = schema.additional.as_ref().and_then(Additional::schema) {
+                    } else if let Some(additional) =
+                        schema.additional.as_ref().and_then(Additional::schema)
+                    {
                         walk(additional, value, &format!("{path}[{name}]"), false, causes);
                     }
                 }
@@ -76,7 +80,11 @@ impl Findings {
 }
 
 fn child(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
 }
 
 fn schema_check(schema: &Node, value: &Value, path: &str) -> Findings {
@@ -97,7 +105,11 @@ fn schema_check(schema: &Node, value: &Value, path: &str) -> Findings {
         Value::String(text) => {
             string_check(schema, text, path, &mut found);
             found.matched += 1;
-            if let Some(format) = schema.format.as_ref().filter(|format| format.is_for_strings()) {
+            if let Some(format) = schema
+                .format
+                .as_ref()
+                .filter(|format| format.is_for_strings())
+            {
                 if !format.admits(text) {
                     let detail = type_message(path, format.name(), text);
                     found.push(Cause::type_invalid(path, text, &detail));
@@ -135,7 +147,11 @@ fn type_of(value: &Value) -> (&'static str, bool) {
         Value::Null => ("null", false),
         Value::Bool(_) => ("boolean", false),
         Value::Number(n) if n.is_i64() => ("integer", true),
-        Value::Number(n) => ("number", n.as_f64().is_some_and(|f| f.fract() == 0.0 && f.abs() < 9_007_199_254_740_992.0)),
+        Value::Number(n) => (
+            "number",
+            n.as_f64()
+                .is_some_and(|f| f.fract() == 0.0 && f.abs() < 9_007_199_254_740_992.0),
+        ),
         Value::String(_) => ("string", false),
         Value::Array(_) => ("array", false),
         Value::Object(_) => ("object", false),
@@ -143,7 +159,10 @@ fn type_of(value: &Value) -> (&'static str, bool) {
 }
 
 fn type_message(path: &str, wanted: &str, data: &str) -> String {
-    format!("{path} in body must be of type {wanted}: {}", go::quote(data))
+    format!(
+        "{path} in body must be of type {wanted}: {}",
+        go::quote(data)
+    )
 }
 
 fn type_check(schema: &Node, value: &Value, path: &str, found: &mut Findings) {
@@ -165,7 +184,7 @@ fn type_check(schema: &Node, value: &Value, path: &str, found: &mut Findings) {
     let wanted = schema.type_.map_or("integer,string", Type::name);
     // Of a value of another type than its format is for, Go names the formats instead of the types.
     let (wanted, data) = match &schema.format {
-        Some(format) if !format.is_for_strings() && !matches!(value, Value::Null | Value::String(_) | Value::Array(_)) => {
+        Some(format) if !matches!(value, Value::Null | Value::String(_) | Value::Array(_)) => {
             let data = match actual {
                 "integer" => "int64",
                 "number" => "float64",
@@ -175,7 +194,11 @@ fn type_check(schema: &Node, value: &Value, path: &str, found: &mut Findings) {
         }
         _ => (wanted, actual),
     };
-    found.push(Cause::type_invalid(path, data, &type_message(path, wanted, data)));
+    found.push(Cause::type_invalid(
+        path,
+        data,
+        &type_message(path, wanted, data),
+    ));
 }
 
 fn enum_check(schema: &Node, value: &Value, path: &str, found: &mut Findings) {
@@ -193,12 +216,18 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 fn junctors(schema: &Node, value: &Value, path: &str) -> Findings {
-    let mut found = Findings { matched: 1, ..Findings::default() };
+    let mut found = Findings {
+        matched: 1,
+        ..Findings::default()
+    };
     let quoted = || go::quote(path);
     if !schema.any_of.is_empty() {
         let results = alternatives(&schema.any_of, value, path);
         if results.valid == 0 {
-            found.push(Cause::composite(&format!("{} must validate at least one schema (anyOf)", quoted())));
+            found.push(Cause::composite(&format!(
+                "{} must validate at least one schema (anyOf)",
+                quoted()
+            )));
         }
         found.merge(results.reported);
     }
@@ -227,13 +256,19 @@ fn junctors(schema: &Node, value: &Value, path: &str) -> Findings {
         }
         if valid != schema.all_of.len() {
             let none = if valid == 0 { ". None validated" } else { "" };
-            found.push(Cause::composite(&format!("{} must validate all the schemas (allOf){none}", quoted())));
+            found.push(Cause::composite(&format!(
+                "{} must validate all the schemas (allOf){none}",
+                quoted()
+            )));
         }
     }
     if let Some(not) = &schema.not
         && schema_check(not, value, path).is_valid()
     {
-        found.push(Cause::composite(&format!("{} must not validate the schema (not)", quoted())));
+        found.push(Cause::composite(&format!(
+            "{} must not validate the schema (not)",
+            quoted()
+        )));
     }
     found
 }
@@ -254,11 +289,18 @@ fn alternatives(clauses: &[Node], value: &Value, path: &str) -> Alternatives {
             if valid == 1 {
                 reported = Some(result);
             }
-        } else if valid == 0 && reported.as_ref().is_none_or(|best| result.matched > best.matched) {
+        } else if valid == 0
+            && reported
+                .as_ref()
+                .is_none_or(|best| result.matched > best.matched)
+        {
             reported = Some(result);
         }
     }
-    Alternatives { valid, reported: reported.unwrap_or_default() }
+    Alternatives {
+        valid,
+        reported: reported.unwrap_or_default(),
+    }
 }
 
 fn string_check(schema: &Node, text: &str, path: &str, found: &mut Findings) {
@@ -270,7 +312,11 @@ fn string_check(schema: &Node, text: &str, path: &str, found: &mut Findings) {
     } else if let Some(min) = schema.min_length.filter(|min| length < *min) {
         let detail = format!("{path} in body should be at least {min} chars long");
         found.push(Cause::invalid(path, &value(), &detail));
-    } else if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+    } else if let Some(pattern) = schema
+        .pattern
+        .as_ref()
+        .filter(|pattern| !pattern.is_match(text))
+    {
         let detail = format!("{path} in body should match '{}'", pattern.text());
         found.push(Cause::invalid(path, &value(), &detail));
     }
@@ -287,17 +333,31 @@ fn number_check(schema: &Node, number: &Number, path: &str, found: &mut Findings
             (_, None) => type_of(&value).1,
         };
         if !fits {
-            let format = format.map_or_else(|| "(default format)".to_owned(), |format| format!("with format {format}"));
-            found.push(Cause::composite(&format!("Checked value must be of type integer {format} in {path}")));
+            let format = format.map_or_else(
+                || "(default format)".to_owned(),
+                |format| format!("with format {format}"),
+            );
+            found.push(Cause::composite(&format!(
+                "Checked value must be of type integer {format} in {path}"
+            )));
         }
     } else if format == Some("float") && float.abs() > f64::from(f32::MAX) {
-        found.push(Cause::composite(&format!("Checked value must be of type number with format float in {path}")));
+        found.push(Cause::composite(&format!(
+            "Checked value must be of type number with format float in {path}"
+        )));
     }
     if let Some(factor) = schema.multiple_of {
-        let divided = if factor < 1.0 { 1.0 / factor * float } else { float / factor };
+        let divided = if factor < 1.0 {
+            1.0 / factor * float
+        } else {
+            float / factor
+        };
         let multiple = (divided - divided.round()).abs() <= 1e-9 * divided.abs().max(1.0);
         if !multiple {
-            let detail = format!("{path} in body should be a multiple of {}", go::float(factor));
+            let detail = format!(
+                "{path} in body should be a multiple of {}",
+                go::float(factor)
+            );
             found.push(Cause::invalid(path, &value, &detail));
         }
     }
@@ -313,8 +373,11 @@ fn number_check(schema: &Node, number: &Number, path: &str, found: &mut Findings
         }
     }
     if let Some(max) = schema.maximum {
-        let (fails, words) =
-            if schema.exclusive_maximum { (float >= max, "less than") } else { (float > max, "less than or equal to") };
+        let (fails, words) = if schema.exclusive_maximum {
+            (float >= max, "less than")
+        } else {
+            (float > max, "less than or equal to")
+        };
         if fails {
             let detail = format!("{path} in body should be {words} {}", go::float(max));
             found.push(Cause::invalid(path, &value, &detail));
@@ -336,7 +399,12 @@ fn array_check(schema: &Node, items: &[Value], path: &str, found: &mut Findings)
     if let Some(max) = schema.max_items.filter(|max| size as u64 > *max) {
         found.push(Cause::too_many(path, size, max));
     }
-    if schema.unique_items && items.iter().enumerate().any(|(index, item)| items[..index].contains(item)) {
+    if schema.unique_items
+        && items
+            .iter()
+            .enumerate()
+            .any(|(index, item)| items[..index].contains(item))
+    {
         let detail = format!("{path} in body shouldn't contain duplicates");
         found.push(Cause::invalid(path, &Value::from(""), &detail));
     }
@@ -356,7 +424,11 @@ fn object_check(schema: &Node, fields: &Map<String, Value>, path: &str, found: &
             found.merge(schema_check(schema, value, &child(path, name)));
         }
     }
-    for name in schema.required.iter().filter(|name| !fields.contains_key(*name)) {
+    for name in schema
+        .required
+        .iter()
+        .filter(|name| !fields.contains_key(*name))
+    {
         found.push(Cause::required(&child(path, name)));
     }
 }

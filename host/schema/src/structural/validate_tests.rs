@@ -7,12 +7,21 @@ fn causes(field: Value, value: Value) -> Vec<String> {
     let source = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"f": field}}}});
     let schema = StructuralSchema::from_value(source).unwrap();
     let causes = schema.validate(&json!({"spec": {"f": value}}));
-    causes.iter().map(|c| format!("{} {} {}", c.reason, c.field, c.message)).collect()
+    causes
+        .iter()
+        .map(|c| format!("{} {} {}", c.reason, c.field, c.message))
+        .collect()
 }
 
 #[test]
 fn a_valid_value_has_no_causes() {
-    assert!(causes(json!({"type": "integer", "minimum": 0, "maximum": 10}), json!(10)).is_empty());
+    assert!(
+        causes(
+            json!({"type": "integer", "minimum": 0, "maximum": 10}),
+            json!(10)
+        )
+        .is_empty()
+    );
     assert!(causes(json!({"type": "integer"}), json!(3.0)).is_empty());
     assert!(causes(json!({"type": "number"}), json!(3)).is_empty());
     assert!(causes(json!({"type": "string", "nullable": true}), json!(null)).is_empty());
@@ -23,23 +32,33 @@ fn a_valid_value_has_no_causes() {
 fn wrong_types_are_named() {
     assert_eq!(
         causes(json!({"type": "integer"}), json!("x")),
-        [r#"FieldValueTypeInvalid spec.f Invalid value: "string": spec.f in body must be of type integer: "string""#]
+        [
+            r#"FieldValueTypeInvalid spec.f Invalid value: "string": spec.f in body must be of type integer: "string""#
+        ]
     );
     assert_eq!(
         causes(json!({"type": "string"}), json!(null)),
-        [r#"FieldValueTypeInvalid spec.f Invalid value: "null": spec.f in body must be of type string: "null""#]
+        [
+            r#"FieldValueTypeInvalid spec.f Invalid value: "null": spec.f in body must be of type string: "null""#
+        ]
     );
     assert_eq!(
         causes(json!({"type": "string", "format": "date"}), json!(["x"])),
-        [r#"FieldValueTypeInvalid spec.f Invalid value: "array": spec.f in body must be of type string: "array""#]
+        [
+            r#"FieldValueTypeInvalid spec.f Invalid value: "array": spec.f in body must be of type string: "array""#
+        ]
     );
     assert_eq!(
         causes(json!({"type": "integer", "format": "int32"}), json!(true)),
-        [r#"FieldValueTypeInvalid spec.f Invalid value: "": spec.f in body must be of type int32: """#]
+        [
+            r#"FieldValueTypeInvalid spec.f Invalid value: "": spec.f in body must be of type int32: """#
+        ]
     );
     assert_eq!(
         causes(json!({"x-kubernetes-int-or-string": true}), json!(true)),
-        [r#"FieldValueTypeInvalid spec.f Invalid value: "boolean": spec.f in body must be of type integer,string: "boolean""#]
+        [
+            r#"FieldValueTypeInvalid spec.f Invalid value: "boolean": spec.f in body must be of type integer,string: "boolean""#
+        ]
     );
 }
 
@@ -55,7 +74,9 @@ fn bounds_of_numbers() {
     );
     assert_eq!(
         causes(schema, json!(-2)),
-        ["FieldValueInvalid spec.f Invalid value: -2: spec.f in body should be greater than or equal to 0"]
+        [
+            "FieldValueInvalid spec.f Invalid value: -2: spec.f in body should be greater than or equal to 0"
+        ]
     );
     let open = json!({"type": "number", "minimum": 0.5, "exclusiveMinimum": true});
     assert_eq!(
@@ -63,8 +84,13 @@ fn bounds_of_numbers() {
         ["FieldValueInvalid spec.f Invalid value: 0.5: spec.f in body should be greater than 0.5"]
     );
     assert_eq!(
-        causes(json!({"type": "integer", "format": "int32"}), json!(3_000_000_000_i64)),
-        [r#"FieldValueInvalid <nil> Invalid value: "": Checked value must be of type integer with format int32 in spec.f"#]
+        causes(
+            json!({"type": "integer", "format": "int32"}),
+            json!(3_000_000_000_i64)
+        ),
+        [
+            r#"FieldValueInvalid <nil> Invalid value: "": Checked value must be of type integer with format int32 in spec.f"#
+        ]
     );
 }
 
@@ -76,19 +102,31 @@ fn strings() {
     );
     assert_eq!(
         causes(json!({"type": "string", "minLength": 1}), json!("")),
-        [r#"FieldValueInvalid spec.f Invalid value: "": spec.f in body should be at least 1 chars long"#]
+        [
+            r#"FieldValueInvalid spec.f Invalid value: "": spec.f in body should be at least 1 chars long"#
+        ]
     );
     assert_eq!(
         causes(json!({"type": "string", "pattern": "^a+$"}), json!("b")),
         [r#"FieldValueInvalid spec.f Invalid value: "b": spec.f in body should match '^a+$'"#]
     );
     assert_eq!(
-        causes(json!({"type": "string", "format": "date-time"}), json!("soon")),
-        [r#"FieldValueTypeInvalid spec.f Invalid value: "soon": spec.f in body must be of type date-time: "soon""#]
+        causes(
+            json!({"type": "string", "format": "date-time"}),
+            json!("soon")
+        ),
+        [
+            r#"FieldValueTypeInvalid spec.f Invalid value: "soon": spec.f in body must be of type date-time: "soon""#
+        ]
     );
     assert_eq!(
-        causes(json!({"type": "string", "enum": ["Pending", "Finished"]}), json!("X")),
-        [r#"FieldValueNotSupported spec.f Unsupported value: "X": supported values: "Pending", "Finished""#]
+        causes(
+            json!({"type": "string", "enum": ["Pending", "Finished"]}),
+            json!("X")
+        ),
+        [
+            r#"FieldValueNotSupported spec.f Unsupported value: "X": supported values: "Pending", "Finished""#
+        ]
     );
 }
 
@@ -124,9 +162,21 @@ fn required_fields_are_named_where_they_are_missing() {
     let source = json!({"type": "object", "required": ["spec"], "properties": {"spec": {
         "type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}}});
     let schema = StructuralSchema::from_value(source).unwrap();
-    let fields = |object: Value| schema.validate(&object).into_iter().map(|c| (c.field, c.message)).collect::<Vec<_>>();
-    assert_eq!(fields(json!({})), [("spec".to_owned(), "Required value".to_owned())]);
-    assert_eq!(fields(json!({"spec": {}})), [("spec.a".to_owned(), "Required value".to_owned())]);
+    let fields = |object: Value| {
+        schema
+            .validate(&object)
+            .into_iter()
+            .map(|c| (c.field, c.message))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        fields(json!({})),
+        [("spec".to_owned(), "Required value".to_owned())]
+    );
+    assert_eq!(
+        fields(json!({"spec": {}})),
+        [("spec.a".to_owned(), "Required value".to_owned())]
+    );
 }
 
 #[test]
@@ -146,18 +196,28 @@ fn alternatives() {
         "oneOf": [{"required": ["a"]}, {"required": ["b"]}]});
     assert_eq!(
         causes(one, json!({"a": "", "b": ""})),
-        [r#"FieldValueInvalid <nil> Invalid value: "": "spec.f" must validate one and only one schema (oneOf). Found 2 valid alternatives"#]
+        [
+            r#"FieldValueInvalid <nil> Invalid value: "": "spec.f" must validate one and only one schema (oneOf). Found 2 valid alternatives"#
+        ]
     );
     assert_eq!(
-        causes(json!({"type": "string", "allOf": [{"minLength": 1}, {"maxLength": 3}]}), json!("abcd")),
+        causes(
+            json!({"type": "string", "allOf": [{"minLength": 1}, {"maxLength": 3}]}),
+            json!("abcd")
+        ),
         [
             "FieldValueTooLong spec.f Too long: may not be more than 3 bytes",
             r#"FieldValueInvalid <nil> Invalid value: "": "spec.f" must validate all the schemas (allOf)"#,
         ]
     );
     assert_eq!(
-        causes(json!({"type": "string", "not": {"enum": ["x"]}}), json!("x")),
-        [r#"FieldValueInvalid <nil> Invalid value: "": "spec.f" must not validate the schema (not)"#]
+        causes(
+            json!({"type": "string", "not": {"enum": ["x"]}}),
+            json!("x")
+        ),
+        [
+            r#"FieldValueInvalid <nil> Invalid value: "": "spec.f" must not validate the schema (not)"#
+        ]
     );
 }
 

@@ -8,7 +8,7 @@
 
 use super::OpenError;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
@@ -46,18 +46,16 @@ impl Layout {
             .mode(0o700)
             .create(dir)
             .map_err(io)?;
+        refuse_foreign_files(dir)?;
+        let lock = lock(dir)?;
         let format = match fs::read_to_string(dir.join(FORMAT)) {
             Ok(text) => Some(text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                refuse_foreign_files(dir)?;
-                None
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
                 return Err(damaged(dir, "its FORMAT file is not text"));
             }
             Err(error) => return Err(io(error)),
         };
-        let lock = lock(dir)?;
         let (identity, ready) = match &format {
             Some(text) => parse_format(dir, text)?,
             None => (Uuid::new_v4(), false),
@@ -87,10 +85,19 @@ impl Layout {
 
     /// Marks the store as whole.
     pub(super) fn finish_creation(&self) -> Result<(), OpenError> {
-        self.write_format("ready").map_err(|source| OpenError::Io {
+        let io = |source| OpenError::Io {
             path: self.dir.clone(),
             source,
-        })
+        };
+        self.write_format("ready").map_err(io)?;
+        // The folder itself may be new as well: its name is on disk once its parent is.
+        let parent = fs::canonicalize(&self.dir).map_err(io)?;
+        match parent.parent() {
+            Some(parent) => File::open(parent)
+                .and_then(|dir| dir.sync_all())
+                .map_err(io),
+            None => Ok(()),
+        }
     }
 
     fn write_format(&self, state: &str) -> std::io::Result<()> {
@@ -114,7 +121,7 @@ fn damaged(dir: &Path, detail: &str) -> OpenError {
     }
 }
 
-/// A folder with a lost marker must not be taken for an empty one.
+/// A folder of other files, or one that lost its marker, must not be taken for an empty one.
 fn refuse_foreign_files(dir: &Path) -> Result<(), OpenError> {
     let io = |source| OpenError::Io {
         path: dir.to_owned(),
@@ -122,7 +129,10 @@ fn refuse_foreign_files(dir: &Path) -> Result<(), OpenError> {
     };
     for entry in fs::read_dir(dir).map_err(io)? {
         let name = entry.map_err(io)?.file_name();
-        if name != LOCK && name != FORMAT && name != FORMAT_NEW {
+        let own = name == LOCK || name == FORMAT || name == FORMAT_NEW;
+        // Looked for after the listing, for another process may be creating the store: the marker
+        // comes before the rest.
+        if !own && !dir.join(FORMAT).exists() {
             return Err(OpenError::NotAStore {
                 dir: dir.to_owned(),
                 found: name.to_string_lossy().into_owned(),

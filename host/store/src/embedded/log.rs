@@ -68,9 +68,9 @@ fn number(bytes: &[u8]) -> Option<u64> {
 
 /// The open database. Dropping it closes it.
 pub(super) struct Log {
-    database: Database,
     versions: Keyspace,
     commits: Keyspace,
+    database: Database,
     identity: [u8; 16],
     durability: PersistMode,
     batches: VecDeque<BatchRecord>,
@@ -177,7 +177,9 @@ impl Log {
 
     fn load(&mut self) -> Result<State, Fault> {
         let floor = match self.commits.get(FLOOR)? {
-            Some(bytes) => number(&bytes).ok_or_else(|| Fault::damaged("the floor is no number"))?,
+            Some(bytes) => {
+                number(&bytes).ok_or_else(|| Fault::damaged("the floor is no number"))?
+            }
             None => FIRST_REVISION,
         };
         self.batches = self.load_batches(floor)?;
@@ -319,11 +321,11 @@ fn decode_version(encoded: &[u8], value: &[u8]) -> Result<(Key, u64, Option<Vers
         .ok()
         .and_then(|key| Key::from_encoded(key).ok())
         .ok_or_else(malformed)?;
-    let (&[0, ref revision @ .., kind @ (DELETED | PUT)], Some(_)) = (suffix, suffix.get(8)) else {
+    let [0, revision @ .., kind @ (DELETED | PUT)] = suffix else {
         return Err(malformed());
     };
     let revision = number(revision).ok_or_else(malformed)?;
-    let new = (kind == PUT).then(|| Versioned {
+    let new = (*kind == PUT).then(|| Versioned {
         value: Bytes::copy_from_slice(value),
         revision,
     });

@@ -121,7 +121,9 @@ impl Shared {
     fn publish(&self, state: State) {
         let floor = state.floor;
         *self.state.write() = Arc::new(state);
-        self.snapshots.lock().retain(|revision, _| *revision >= floor);
+        self.snapshots
+            .lock()
+            .retain(|revision, _| *revision >= floor);
     }
 
     /// What was live at a readable revision.
@@ -236,7 +238,9 @@ impl Embedded {
             .as_ref()
             .and_then(|commands| commands.send(command(reply)).ok())
             .ok_or(StoreError::Closed)?;
-        outcome.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+        outcome
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 }
 

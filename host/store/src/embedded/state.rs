@@ -4,13 +4,11 @@
 //! knows of threads or disks.
 
 use crate::{
-    At, Change, Committed, FIRST_REVISION, Guard, GuardFailure, Key, KeyRange, Op, StoreError,
-    TxnError, Versioned,
+    At, Change, Committed, Guard, GuardFailure, Key, KeyRange, Op, StoreError, TxnError, Versioned,
 };
 use bytes::Bytes;
 use imbl::{OrdMap, Vector};
 use std::collections::BTreeMap;
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
 /// What is live at one revision.
@@ -30,7 +28,7 @@ pub(super) struct Commit {
 
 impl Commit {
     /// What history holds on to for this commit, in bytes.
-    fn weight(&self) -> usize {
+    pub(super) fn weight(&self) -> usize {
         self.changes
             .iter()
             .map(|change| {
@@ -54,11 +52,6 @@ pub(super) struct State {
 }
 
 impl State {
-    /// A store that nothing was ever put into.
-    pub(super) fn empty() -> Self {
-        Self::recovered(FIRST_REVISION, Live::new(), Vector::new())
-    }
-
     /// A store as it was found on disk: live at the newest revision, history since the floor.
     pub(super) fn recovered(floor: u64, live: Live, history: Vector<Arc<Commit>>) -> Self {
         Self {
@@ -222,7 +215,11 @@ impl State {
             .since(to)
             .take_while(|commit| commit.revision <= from)
             .collect();
-        for change in undo.into_iter().rev().flat_map(|commit| commit.changes.iter()) {
+        for change in undo
+            .into_iter()
+            .rev()
+            .flat_map(|commit| commit.changes.iter())
+        {
             match &change.old {
                 Some(old) => live.insert(change.key.clone(), old.clone()),
                 None => live.remove(&change.key),
@@ -232,12 +229,16 @@ impl State {
     }
 }
 
-/// What lies in the bounds, as many as the limit, and how many there are in all.
-pub(super) fn page(
+/// The entries of the range after `start_after`, as many as the limit, and how many there are in all.
+pub(super) fn list(
     live: &Live,
-    bounds: impl RangeBounds<str>,
+    range: &KeyRange,
     limit: Option<usize>,
+    start_after: Option<&Key>,
 ) -> (Vec<(Key, Versioned)>, usize) {
+    let Some(bounds) = range.bounds_after(start_after) else {
+        return (Vec::new(), 0);
+    };
     let mut rest = live.range::<_, str>(bounds);
     let entries: Vec<(Key, Versioned)> = rest
         .by_ref()
@@ -246,17 +247,4 @@ pub(super) fn page(
         .collect();
     let count = entries.len() + rest.count();
     (entries, count)
-}
-
-/// The entries and count for a range as the contract wants them.
-pub(super) fn list(
-    live: &Live,
-    range: &KeyRange,
-    limit: Option<usize>,
-    start_after: Option<&Key>,
-) -> (Vec<(Key, Versioned)>, usize) {
-    match range.bounds_after(start_after) {
-        Some(bounds) => page(live, bounds, limit),
-        None => (Vec::new(), 0),
-    }
 }

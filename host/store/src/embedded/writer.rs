@@ -184,13 +184,20 @@ impl Writer {
     fn now(&self) -> u64 {
         let clock = SystemTime::now()
             .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
-        self.state.history.back().map_or(clock, |last| clock.max(last.time))
+            .map_or(0, |since| {
+                u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+            });
+        self.state
+            .history
+            .back()
+            .map_or(clock, |last| clock.max(last.time))
     }
 
     /// Up to where history is over one of its bounds.
     fn floor_by_policy(&self, now: u64) -> u64 {
-        let State { history, weight, .. } = &self.state;
+        let State {
+            history, weight, ..
+        } = &self.state;
         let limit = &self.options;
         let mut drop = 0;
         if history.len() > with_slack(limit.history_count) {
@@ -207,7 +214,10 @@ impl Writer {
         }
         let age = millis(limit.history_age);
         let slack = age / SLACK as u64;
-        if history.front().is_some_and(|oldest| now - oldest.time >= age + slack) {
+        if history
+            .front()
+            .is_some_and(|oldest| now - oldest.time >= age + slack)
+        {
             let young = history.iter().position(|commit| now - commit.time < age);
             drop = drop.max(young.unwrap_or(history.len()));
         }
@@ -232,5 +242,7 @@ fn with_slack(bound: usize) -> usize {
 
 fn millis(duration: Duration) -> u64 {
     // Far below the maximum, so that sums with times do not overflow.
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).min(u64::MAX / 4)
+    u64::try_from(duration.as_millis())
+        .unwrap_or(u64::MAX)
+        .min(u64::MAX / 4)
 }

@@ -1,0 +1,107 @@
+//! New logic while everything runs.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::fixtures::VIEW;
+use crate::shared::Shared;
+
+const CLIENTS: usize = 50;
+/// In the component: a key of the status that its `combine` writes. Of the same length, so that the component stays valid.
+const OLD: &str = "taskResourceVersion";
+const NEW: &str = "taskResourceVersioN";
+
+/// Replacing the plugin's file while many clients list: nobody's request fails, and within two seconds all see the new logic.
+pub fn replacing_a_plugin_under_load_fails_no_request(environment: &Shared) {
+    let _gate = environment.alone();
+    let file = environment.plugin_dir().join("combined_tasks.wasm");
+    let original = fs::read(&file).unwrap();
+    let changed = replace(&original, OLD.as_bytes(), NEW.as_bytes());
+    let path = format!("{VIEW}/namespaces/default/combinedtasks");
+    let client = Client::admin(environment);
+    assert!(client.get(&path).text().contains(OLD));
+
+    let (stop, lists) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let failures = Mutex::new(Vec::new());
+    // When each client last saw the old logic.
+    let last_old = Mutex::new(vec![None; CLIENTS]);
+    let swapped = std::thread::scope(|scope| {
+        for number in 0..CLIENTS {
+            let (client, path, stop, lists, failures, last_old) = (&client, &path, &stop, &lists, &failures, &last_old);
+            scope.spawn(move || {
+                let mut connection = client.connect();
+                while !stop.load(Ordering::Relaxed) {
+                    let asked = Instant::now();
+                    match connection.send("GET", path, &[], "") {
+                        Ok(answer) if answer.status == 200 => {
+                            if answer.text().contains(OLD) {
+                                last_old.lock().unwrap()[number] = Some(asked);
+                            }
+                        }
+                        Ok(answer) => failures.lock().unwrap().push(format!("{}: {}", answer.status, answer.text())),
+                        Err(error) => {
+                            failures.lock().unwrap().push(error);
+                            connection = client.connect();
+                        }
+                    }
+                    lists.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        install(&file, &changed);
+        let swapped = Instant::now();
+        std::thread::sleep(Duration::from_secs(4));
+        stop.store(true, Ordering::Relaxed);
+        swapped
+    });
+    let seen = client.get(&path).text();
+    install(&file, &original);
+    crate::fixtures::eventually("the first logic to be back", || client.get(&path).text().contains(OLD).then_some(()));
+
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} of {} lists failed: {:?}", failures.len(), lists.into_inner(), &failures[..failures.len().min(5)]);
+    assert!(seen.contains(NEW), "the new logic never came");
+    let late = last_old.into_inner().unwrap().into_iter().flatten().filter_map(|at| at.checked_duration_since(swapped)).max();
+    assert!(late.unwrap_or_default() <= Duration::from_secs(2), "the old logic was still asked and seen {late:?} after the swap");
+}
+
+/// A file that is no component changes nothing but what is said about it.
+pub fn a_broken_plugin_leaves_the_one_before_it_serving(environment: &Shared) {
+    let _gate = environment.alone();
+    let file = environment.plugin_dir().join("combined_tasks.wasm");
+    let original = fs::read(&file).unwrap();
+    let already_said = fs::metadata(environment.host_log()).unwrap().len() as usize;
+    install(&file, b"not a component");
+    crate::fixtures::eventually("the log to name the broken file", || {
+        let log = fs::read(environment.host_log()).unwrap();
+        String::from_utf8_lossy(&log[already_said..]).contains("combined_tasks").then_some(())
+    });
+    let served = environment.kubectl().run(["get", "combinedtasks", "-n", "default", "-o", "name"]);
+    install(&file, &original);
+    assert!(served.unwrap().contains("task-sample-5"));
+}
+
+/// As a careful deployer does: written beside, then renamed.
+fn install(file: &std::path::Path, contents: &[u8]) {
+    let beside = file.with_extension("new");
+    fs::write(&beside, contents).unwrap();
+    fs::rename(&beside, file).unwrap();
+}
+
+fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let mut changed = bytes.to_vec();
+    let mut found = false;
+    for at in 0..=bytes.len() - from.len() {
+        if bytes[at..].starts_with(from) {
+            changed[at..at + from.len()].copy_from_slice(to);
+            found = true;
+        }
+    }
+    assert!(found, "the component does not hold {}", String::from_utf8_lossy(from));
+    changed
+}

@@ -1,0 +1,10 @@
+//! End to end: what a user of kubectl sees, standalone and behind a real kube-apiserver. `cargo xtask test` runs it.
+//!
+//! Checks that hold in both environments are written once, in `checks`, and named as tests by `standalone` and `cluster`.
+
+mod checks;
+mod client;
+mod cluster;
+mod fixtures;
+mod shared;
+mod standalone;

@@ -1,0 +1,168 @@
+//! What an operator says of a plugin, in the file beside it.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::engine::MAX_MEMORY;
+use crate::error::LoadError;
+
+/// A plugin's settings file: the host's part, and the guest's own.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct HostSettings {
+    /// For the guest; the host hands it over as JSON text.
+    pub settings: Option<serde_json::Value>,
+    /// How its views read.
+    pub mode: Mode,
+    /// Whose rights its views need.
+    pub security: Security,
+    /// Names of relations that may reach into any namespace.
+    pub any_namespace: Vec<String>,
+    /// What it may use up.
+    pub limits: Limits,
+}
+
+/// How get and list of a view read. A watch is always cached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// From caches that one list and watch per source keep up to date.
+    #[default]
+    Cached,
+    /// From upstream, at each request.
+    Live,
+}
+
+/// Whose rights count when a view is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Security {
+    /// The caller's on every source.
+    #[default]
+    Invoker,
+    /// The caller's on the view alone.
+    Definer,
+}
+
+/// What a plugin may use up.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Limits {
+    /// Memory of one instance, in MiB. From 1 to 256.
+    #[serde(rename = "memoryMiB")]
+    pub memory_mib: u32,
+    /// Time of one call, in seconds, an instance's making included. From 1 to 60.
+    pub call_seconds: u32,
+    /// Calls at once. From 1 to 64.
+    pub concurrent_calls: u32,
+    /// Whether an instance serves more than one call.
+    pub reuse: Reuse,
+}
+
+/// Whether an instance serves more than one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reuse {
+    /// At most two are kept, while they are small.
+    #[default]
+    Warm,
+    /// Each call gets a new one.
+    Never,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { memory_mib: 64, call_seconds: 10, concurrent_calls: 16, reuse: Reuse::Warm }
+    }
+}
+
+impl HostSettings {
+    /// Reads a settings file: YAML, or JSON, which is YAML too. An empty one is all defaults.
+    ///
+    /// # Errors
+    /// [`LoadError::Settings`] that names the field and what is allowed.
+    pub fn parse(text: &str) -> Result<Self, LoadError> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let settings: Option<Self> =
+            serde_saphyr::from_str(text).map_err(|error| LoadError::Settings(error.to_string()))?;
+        let settings = settings.unwrap_or_default();
+        let Limits { memory_mib, call_seconds, concurrent_calls, .. } = settings.limits;
+        for (name, value, most) in [
+            ("memoryMiB", memory_mib, (MAX_MEMORY >> 20) as u32),
+            ("callSeconds", call_seconds, 60),
+            ("concurrentCalls", concurrent_calls, crate::engine::INSTANCES),
+        ] {
+            if value < 1 || value > most {
+                let message = format!("limits.{name} is {value}, it may be from 1 to {most}");
+                return Err(LoadError::Settings(message));
+            }
+        }
+        Ok(settings)
+    }
+
+    /// What `configure` is given: JSON text, empty when nothing is set.
+    pub fn guest_text(&self) -> String {
+        self.settings.as_ref().map(ToString::to_string).unwrap_or_default()
+    }
+}
+
+impl Limits {
+    /// Memory of one instance, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        (self.memory_mib as usize) << 20
+    }
+
+    /// Time of one call.
+    pub(crate) fn call_time(&self) -> Duration {
+        Duration::from_secs(u64::from(self.call_seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yaml_and_json_say_the_same() {
+        let yaml = "settings:\n  group: a.b\n  n: 1\nmode: live\nsecurity: definer\nanyNamespace: [nodes]\nlimits:\n  memoryMiB: 8\n  reuse: never\n";
+        let json = r#"{"settings":{"group":"a.b","n":1},"mode":"live","security":"definer","anyNamespace":["nodes"],
+            "limits":{"memoryMiB":8,"reuse":"never"}}"#;
+        let settings = HostSettings::parse(yaml).unwrap();
+        assert_eq!(settings, HostSettings::parse(json).unwrap());
+        assert_eq!(settings.mode, Mode::Live);
+        assert_eq!(settings.security, Security::Definer);
+        assert_eq!(settings.limits.memory(), 8 << 20);
+        assert_eq!(settings.limits.concurrent_calls, 16);
+        assert_eq!(settings.guest_text(), r#"{"group":"a.b","n":1}"#);
+    }
+
+    #[test]
+    fn an_empty_file_is_all_defaults() {
+        for text in ["", " \n", "{}", "null", "# nothing\n"] {
+            let settings = HostSettings::parse(text).unwrap();
+            assert_eq!(settings, HostSettings::default(), "{text:?}");
+            assert_eq!(settings.guest_text(), "");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        for (text, part) in [
+            ("modes: live", "modes"),
+            ("mode: fast", "fast"),
+            ("limits: {memoryMiB: 0}", "limits.memoryMiB is 0, it may be from 1 to 256"),
+            ("limits: {memoryMiB: 257}", "from 1 to 256"),
+            ("limits: {callSeconds: 61}", "limits.callSeconds"),
+            ("limits: {concurrentCalls: 65}", "from 1 to 64"),
+            ("limits: {cpu: 1}", "cpu"),
+            ("[1]", "settings: "),
+            ("mode: [", "settings: "),
+        ] {
+            let error = HostSettings::parse(text).unwrap_err().to_string();
+            assert!(error.starts_with("settings: ") && error.contains(part), "{text}: {error}");
+        }
+    }
+}

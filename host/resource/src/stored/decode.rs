@@ -1,0 +1,156 @@
+//! From the body of a request to an object of the resource's kind, in the words of k8s.io/apiserver/pkg/endpoints/handlers.
+
+use joinery_object::{ObjectKey, Status};
+use serde_json::{Map, Value};
+
+use super::metadata::ObjectMeta;
+use crate::resource::Definition;
+
+/// An object as a client sent it, and its metadata as read.
+#[derive(Clone, Debug)]
+pub(super) struct Decoded {
+    /// With apiVersion, kind, and an object as metadata.
+    pub(super) value: Value,
+    pub(super) meta: ObjectMeta,
+}
+
+/// Reads a body. apiVersion and kind may be left out; if they are there they must be the resource's.
+///
+/// # Errors
+/// 400 that says what is not as it must be.
+pub(super) fn body(definition: &Definition, body: &[u8]) -> Result<Decoded, Status> {
+    let unrecognized = |detail: String| {
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {detail}",
+            definition.kind
+        ))
+    };
+    let value: Value = serde_json::from_slice(body).map_err(|error| {
+        unrecognized(format!("couldn't get version/kind; json parse error: {error}"))
+    })?;
+    if !value.is_object() {
+        return Err(unrecognized("the body must be a JSON object".to_owned()));
+    }
+    object(definition, value)
+}
+
+/// Checks the type of an object and reads its metadata.
+///
+/// # Errors
+/// As [`body`].
+pub(super) fn object(definition: &Definition, mut value: Value) -> Result<Decoded, Status> {
+    let expected = definition.gvr.api_version();
+    let members = members(&mut value);
+    let api_version = text(definition, members, "apiVersion")?.unwrap_or_else(|| expected.clone());
+    if api_version != expected {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        )));
+    }
+    let kind = text(definition, members, "kind")?.unwrap_or_else(|| definition.kind.clone());
+    if kind != definition.kind {
+        let detail = format!("this resource takes objects of kind {:?}", definition.kind);
+        return Err(cannot_be_handled(definition, &kind, &detail));
+    }
+    members.insert("apiVersion".to_owned(), api_version.into());
+    members.insert("kind".to_owned(), kind.into());
+    let metadata = members
+        .entry("metadata")
+        .or_insert_with(|| Value::Object(Map::new()));
+    if metadata.is_null() {
+        *metadata = Value::Object(Map::new());
+    }
+    if let Some(metadata) = metadata.as_object_mut() {
+        // null is how Go writes an unset time.
+        metadata.retain(|_, value| !value.is_null());
+    }
+    let meta = ObjectMeta::read(&value)
+        .map_err(|error| cannot_be_handled(definition, &definition.kind, &error))?;
+    Ok(Decoded { value, meta })
+}
+
+/// 400 of a body that is not of the resource's type.
+pub(super) fn cannot_be_handled(definition: &Definition, kind: &str, detail: &str) -> Status {
+    Status::bad_request(format!(
+        "{kind} in version {:?} cannot be handled as a {}: {detail}",
+        &*definition.gvr.version, definition.kind
+    ))
+}
+
+/// The namespace that the object must be in: the request's, if it does not say another.
+///
+/// # Errors
+/// 400 for another, or for none where there must be one.
+pub(super) fn settle_namespace(
+    definition: &Definition,
+    decoded: &mut Decoded,
+    namespace: Option<&str>,
+) -> Result<(), Status> {
+    let metadata = members(&mut decoded.value["metadata"]);
+    if !definition.namespaced {
+        metadata.remove("namespace");
+        decoded.meta.namespace.clear();
+        return Ok(());
+    }
+    let Some(namespace) = namespace.filter(|namespace| !namespace.is_empty()) else {
+        return Err(Status::bad_request(
+            "an empty namespace may not be set during creation",
+        ));
+    };
+    let given = &decoded.meta.namespace;
+    if !given.is_empty() && given != namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    metadata.insert("namespace".to_owned(), namespace.into());
+    decoded.meta.namespace = namespace.to_owned();
+    Ok(())
+}
+
+/// The object of an update must be the one of the path.
+///
+/// # Errors
+/// 400 for another name or namespace.
+pub(super) fn check_key(meta: &ObjectMeta, key: &ObjectKey) -> Result<(), Status> {
+    if meta.name != *key.name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({})",
+            meta.name, key.name
+        )));
+    }
+    let namespace = key.namespace.as_deref().unwrap_or_default();
+    if !meta.namespace.is_empty() && !namespace.is_empty() && meta.namespace != namespace {
+        return Err(Status::bad_request(format!(
+            "the namespace of the object ({}) does not match the namespace on the request ({namespace})",
+            meta.namespace
+        )));
+    }
+    Ok(())
+}
+
+/// The members of what is known to be an object.
+pub(super) fn members(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(members) => members,
+        _ => unreachable!("it has just been made an object"),
+    }
+}
+
+fn text(
+    definition: &Definition,
+    members: &Map<String, Value>,
+    name: &str,
+) -> Result<Option<String>, Status> {
+    match members.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
+        Some(_) => {
+            let detail = format!("{name} must be a string");
+            Err(cannot_be_handled(definition, &definition.kind, &detail))
+        }
+    }
+}

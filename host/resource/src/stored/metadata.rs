@@ -1,0 +1,312 @@
+//! ObjectMeta: its shape, its rules, and who may write what of it.
+//!
+//! Follows k8s.io/apimachinery/pkg/api/validation/objectmeta.go and k8s.io/apiserver/pkg/registry/rest.
+
+use std::collections::BTreeMap;
+
+use joinery_object::Cause;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::decode::members;
+use super::names;
+use super::rules::Rules;
+
+/// Bytes of all annotations together.
+const MAX_ANNOTATIONS: usize = 256 << 10;
+/// Finalizers that the garbage collector takes away.
+pub(super) const ORPHAN: &str = "orphan";
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
+
+/// The members that clients never write.
+const OF_THE_HOST: [&str; 5] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+];
+/// The members that admission does not write either.
+const OF_NO_GUEST: [&str; 4] = ["name", "namespace", "generateName", "managedFields"];
+
+/// What the host reads of an object's metadata. Members that are not there are empty.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ObjectMeta {
+    pub(super) name: String,
+    pub(super) generate_name: String,
+    pub(super) namespace: String,
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+    pub(super) generation: i64,
+    pub(super) creation_timestamp: String,
+    pub(super) deletion_timestamp: Option<String>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) finalizers: Vec<String>,
+    pub(super) owner_references: Vec<OwnerReference>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct OwnerReference {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    controller: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_owner_deletion: Option<bool>,
+}
+
+impl ObjectMeta {
+    /// Reads them from an object.
+    ///
+    /// # Errors
+    /// Says what is of another type than it must be.
+    pub(super) fn read(object: &Value) -> Result<Self, String> {
+        let metadata = &object["metadata"];
+        if !metadata.is_object() {
+            return Err("metadata must be an object".to_owned());
+        }
+        // Member by member, so that the error names the one that is wrong.
+        for (name, value) in metadata.as_object().into_iter().flatten() {
+            let one = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
+            Self::deserialize(&one).map_err(|error| format!("metadata.{name}: {error}"))?;
+        }
+        Self::deserialize(metadata).map_err(|error| format!("metadata: {error}"))
+    }
+
+    /// What is wrong with them.
+    pub(super) fn causes(&self, rules: &Rules) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        let mut invalid = |field: &str, value: &str, wrong: Vec<String>| {
+            for detail in wrong {
+                causes.push(Cause::invalid(format!("metadata.{field}"), value, &detail));
+            }
+        };
+        if !self.generate_name.is_empty() {
+            let wrong = (rules.name)(&self.generate_name, true);
+            invalid("generateName", &self.generate_name, wrong);
+        }
+        if !self.name.is_empty() {
+            let mut wrong = (rules.name)(&self.name, false);
+            if wrong.is_empty() && matches!(self.name.as_str(), "." | "..") {
+                wrong.push(format!("may not be '{}'", self.name));
+            }
+            invalid("name", &self.name, wrong);
+        }
+        if !self.namespace.is_empty() {
+            invalid("namespace", &self.namespace, names::label(&self.namespace, false));
+        }
+        for (key, value) in &self.labels {
+            invalid("labels", key, names::qualified(key));
+            invalid("labels", value, names::label_value(value));
+        }
+        for key in self.annotations.keys() {
+            invalid("annotations", key, names::qualified(&key.to_ascii_lowercase()));
+        }
+        for finalizer in &self.finalizers {
+            invalid("finalizers", finalizer, names::qualified(finalizer));
+        }
+        if self.name.is_empty() {
+            let detail = "name or generateName is required";
+            causes.push(Cause::required("metadata.name", detail));
+        }
+        let size: usize = self.annotations.iter().map(|(k, v)| k.len() + v.len()).sum();
+        if size > MAX_ANNOTATIONS {
+            causes.push(Cause::too_long("metadata.annotations", MAX_ANNOTATIONS));
+        }
+        let has = |name: &str| self.finalizers.iter().any(|finalizer| finalizer == name);
+        if has(ORPHAN) && has(FOREGROUND) {
+            let detail = format!("finalizer {FOREGROUND} and {ORPHAN} cannot be both set");
+            causes.push(Cause::invalid("metadata.finalizers", &self.finalizers, &detail));
+        }
+        self.owner_causes(&mut causes);
+        causes
+    }
+
+    fn owner_causes(&self, causes: &mut Vec<Cause>) {
+        const PATH: &str = "metadata.ownerReferences";
+        let mut controller: Option<String> = None;
+        for owner in &self.owner_references {
+            let members = [
+                ("apiVersion", &owner.api_version, "version must not be empty"),
+                ("kind", &owner.kind, "must not be empty"),
+                ("name", &owner.name, "must not be empty"),
+                ("uid", &owner.uid, "must not be empty"),
+            ];
+            for (name, value, detail) in members {
+                if value.is_empty() {
+                    causes.push(Cause::invalid(format!("{PATH}.{name}"), value, detail));
+                }
+            }
+            if owner.controller == Some(true) {
+                let this = format!("{}/{}", owner.kind, owner.name);
+                if let Some(other) = &controller {
+                    let detail = format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {other} \
+                         and {this}"
+                    );
+                    causes.push(Cause::invalid(PATH, &self.owner_references, &detail));
+                } else {
+                    controller = Some(this);
+                }
+            }
+        }
+    }
+
+    /// What is wrong with them as those of an object that was `old` before.
+    pub(super) fn update_causes(&self, old: &Self, rules: &Rules) -> Vec<Cause> {
+        let mut causes = self.causes(rules);
+        let added: Vec<_> = self
+            .finalizers
+            .iter()
+            .filter(|finalizer| !old.finalizers.contains(finalizer))
+            .map(|finalizer| format!("{finalizer:?}"))
+            .collect();
+        if old.deletion_timestamp.is_some() && !added.is_empty() {
+            let detail = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
+            );
+            causes.push(Cause::forbidden("metadata.finalizers", &detail));
+        }
+        causes
+    }
+}
+
+/// Takes away what a client may not set on create.
+pub(super) fn wipe(object: &mut Value) {
+    let metadata = members(&mut object["metadata"]);
+    for name in OF_THE_HOST {
+        metadata.remove(name);
+    }
+    metadata.remove("resourceVersion");
+    metadata.remove("selfLink");
+}
+
+/// Gives an object what of its metadata only the host writes, as `old` has it.
+pub(super) fn carry_over(object: &mut Value, old: &Value) {
+    let metadata = members(&mut object["metadata"]);
+    for name in OF_THE_HOST {
+        restore(metadata, &old["metadata"], name);
+    }
+    metadata.remove("selfLink");
+}
+
+/// Gives an object that admission has returned what it may not write, as it was before.
+pub(super) fn guard(object: &mut Value, before: &Value) {
+    for name in ["apiVersion", "kind"] {
+        object[name] = before[name].clone();
+    }
+    let metadata = members(&mut object["metadata"]);
+    for name in OF_THE_HOST.into_iter().chain(OF_NO_GUEST) {
+        restore(metadata, &before["metadata"], name);
+    }
+    restore(metadata, &before["metadata"], "resourceVersion");
+}
+
+fn restore(metadata: &mut Map<String, Value>, from: &Value, name: &str) {
+    match from.get(name) {
+        Some(value) => metadata.insert(name.to_owned(), value.clone()),
+        None => metadata.remove(name),
+    };
+}
+
+/// Milliseconds since 1970 as Kubernetes writes times: RFC 3339, in whole seconds, UTC.
+pub(crate) fn timestamp(milliseconds: u64) -> String {
+    i64::try_from(milliseconds)
+        .ok()
+        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
+        .unwrap_or_default()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn causes(metadata: Value) -> Vec<String> {
+        let meta = ObjectMeta::read(&json!({"metadata": metadata})).unwrap();
+        let causes = meta.causes(&Rules::default());
+        causes.iter().map(|cause| format!("{}: {}", cause.field, cause.reason)).collect()
+    }
+
+    #[test]
+    fn good_metadata_has_no_causes() {
+        let good = json!({
+            "name": "a", "namespace": "b", "labels": {"a/b": "c", "x": ""}, "annotations": {"Ex.com/A": "any thing"},
+            "finalizers": ["example.com/f", "kubernetes"],
+            "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u", "controller": true}],
+        });
+        assert!(causes(good).is_empty());
+    }
+
+    #[test]
+    fn each_mistake_is_named_with_its_field() {
+        let bad = json!({
+            "name": "A", "labels": {"a b": "c", "x": "-"}, "annotations": {"a b": ""},
+            "finalizers": ["a b", "orphan", "foregroundDeletion"],
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u", "controller": true},
+                {"apiVersion": "v1", "kind": "K", "name": "n", "uid": "", "controller": true},
+            ],
+        });
+        assert_eq!(
+            causes(bad),
+            [
+                "metadata.name: FieldValueInvalid",
+                "metadata.labels: FieldValueInvalid",
+                "metadata.labels: FieldValueInvalid",
+                "metadata.annotations: FieldValueInvalid",
+                "metadata.finalizers: FieldValueInvalid",
+                "metadata.finalizers: FieldValueInvalid",
+                "metadata.ownerReferences.uid: FieldValueInvalid",
+                "metadata.ownerReferences: FieldValueInvalid",
+            ]
+        );
+        assert_eq!(causes(json!({})), ["metadata.name: FieldValueRequired"]);
+    }
+
+    #[test]
+    fn a_member_of_another_type_is_named() {
+        let error = ObjectMeta::read(&json!({"metadata": {"labels": {"a": 1}}})).unwrap_err();
+        assert!(error.starts_with("metadata.labels: "), "{error}");
+    }
+
+    #[test]
+    fn nothing_new_may_hold_back_what_is_being_deleted() {
+        let meta = |value: Value| ObjectMeta::read(&json!({"metadata": value})).unwrap();
+        let old = meta(json!({"name": "a", "finalizers": ["x/a"], "deletionTimestamp": "2026-01-01T00:00:00Z"}));
+        let new = meta(json!({"name": "a", "finalizers": ["x/a", "x/b"]}));
+        let causes = new.update_causes(&old, &Rules::default());
+        assert_eq!(
+            causes[0].message,
+            "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers \
+             []string{\"x/b\"}"
+        );
+        assert!(old.update_causes(&old, &Rules::default()).is_empty());
+    }
+
+    #[test]
+    fn admission_cannot_write_what_is_the_hosts() {
+        let before = json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "a", "uid": "u", "generation": 2}});
+        let mut after = json!({"metadata": {"name": "b", "labels": {"x": "y"}, "deletionTimestamp": "now"}, "spec": {}});
+        guard(&mut after, &before);
+        assert_eq!(
+            after,
+            json!({"apiVersion": "v1", "kind": "K", "spec": {},
+                "metadata": {"name": "a", "uid": "u", "generation": 2, "labels": {"x": "y"}}})
+        );
+    }
+
+    #[test]
+    fn times_are_whole_seconds() {
+        assert_eq!(timestamp(1_767_225_600_999), "2026-01-01T00:00:00Z");
+    }
+}

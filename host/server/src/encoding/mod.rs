@@ -1,0 +1,11 @@
+//! How to say it: the representation that a client accepts, and how objects, lists and events are written in it.
+
+mod accept;
+mod document;
+mod gzip;
+mod pretty;
+mod table;
+
+pub(crate) use accept::{Format, MetaVersion, Representation, Shape, clauses, negotiate, wants_pretty};
+pub(crate) use document::{encode_list, encode_object, finish};
+pub(crate) use table::{IncludeObject, TableWriter, partial_metadata};

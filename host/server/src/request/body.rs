@@ -1,0 +1,86 @@
+//! Reading a request's body.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use joinery_object::Status;
+
+use super::BodyFormat;
+
+/// As kube-apiserver: `MaxRequestBodyBytes`.
+const LIMIT: usize = 3 * 1024 * 1024;
+
+/// The whole body.
+///
+/// # Errors
+/// 413 above 3 MiB, 400 when the client stops in the middle.
+pub(crate) async fn read_body<B>(body: B) -> Result<Bytes, Status>
+where
+    B: http_body::Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    // A length that is announced is refused before anything is read.
+    if body.size_hint().lower() > LIMIT as u64 {
+        return Err(Status::request_entity_too_large(LIMIT));
+    }
+    match Limited::new(body, LIMIT).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Status::request_entity_too_large(LIMIT)),
+        Err(error) => Err(Status::bad_request(format!("the body could not be read: {error}"))),
+    }
+}
+
+/// The body as JSON. An empty body stays empty.
+///
+/// # Errors
+/// 400 when it is not what its type says.
+pub(crate) fn to_json(body: Bytes, format: BodyFormat) -> Result<Bytes, Status> {
+    if body.is_empty() {
+        return Ok(body);
+    }
+    let is_json = || serde_json::from_slice::<&serde_json::value::RawValue>(&body).map(drop);
+    match format {
+        BodyFormat::Json => match is_json() {
+            Ok(()) => Ok(body),
+            Err(error) => Err(Status::bad_request(format!("the body is no JSON: {error}"))),
+        },
+        BodyFormat::Either if is_json().is_ok() => Ok(body),
+        BodyFormat::Either | BodyFormat::Yaml => {
+            let text = std::str::from_utf8(&body)
+                .map_err(|e| Status::bad_request(format!("the body is no UTF-8 text: {e}")))?;
+            let value: serde_json::Value = serde_saphyr::from_str(text)
+                .map_err(|e| Status::bad_request(format!("the body is neither JSON nor YAML: {e}")))?;
+            Ok(serde_json::to_vec(&value)
+                .map_err(|e| Status::bad_request(format!("the YAML cannot be written as JSON: {e}")))?
+                .into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yaml_becomes_json_and_json_stays_as_it_is() {
+        let json = Bytes::from_static(br#"{ "a": 1 }"#);
+        assert_eq!(to_json(json.clone(), BodyFormat::Either).unwrap(), json);
+        assert_eq!(to_json(json.clone(), BodyFormat::Json).unwrap(), json);
+        let yaml = Bytes::from_static(b"a: 1\nb: [x, \"2\"]\n");
+        assert_eq!(
+            to_json(yaml.clone(), BodyFormat::Either).unwrap(),
+            r#"{"a":1,"b":["x","2"]}"#
+        );
+        assert_eq!(to_json(yaml, BodyFormat::Json).unwrap_err().code, 400);
+        assert_eq!(
+            to_json(Bytes::from_static(b"a: [1"), BodyFormat::Yaml).unwrap_err().code,
+            400
+        );
+    }
+
+    #[tokio::test]
+    async fn a_body_over_the_limit_is_413() {
+        let body = |len: usize| http_body_util::Full::new(Bytes::from(vec![b' '; len]));
+        assert_eq!(read_body(body(LIMIT)).await.unwrap().len(), LIMIT);
+        assert_eq!(read_body(body(LIMIT + 1)).await.unwrap_err().code, 413);
+    }
+}

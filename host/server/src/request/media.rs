@@ -1,0 +1,55 @@
+//! The type of a request's body.
+
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use joinery_object::Status;
+use joinery_resource::PatchType;
+
+/// How a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyFormat {
+    Json,
+    Yaml,
+    /// No Content-Type: what `kubectl create --raw` sends is whatever the file holds.
+    Either,
+}
+
+const BODIES: [&str; 2] = ["application/json", "application/yaml"];
+const PATCHES: [&str; 3] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
+/// The media type without its parameters, in lower case; empty for none.
+fn media_type(headers: &HeaderMap) -> String {
+    let value = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let media_type = value.split(';').next().unwrap_or_default();
+    media_type.trim().to_ascii_lowercase()
+}
+
+/// How the body of a create, update or delete is written.
+///
+/// # Errors
+/// 415 for anything but JSON and YAML.
+pub(crate) fn body_format(headers: &HeaderMap) -> Result<BodyFormat, Status> {
+    match media_type(headers).as_str() {
+        "" => Ok(BodyFormat::Either),
+        "application/json" => Ok(BodyFormat::Json),
+        "application/yaml" => Ok(BodyFormat::Yaml),
+        _ => Err(Status::unsupported_media_type(&BODIES)),
+    }
+}
+
+/// What kind of patch the body is.
+///
+/// # Errors
+/// 415 for anything else, strategic merge patches among it: as for custom resources there is no strategy to go by.
+pub(crate) fn patch_type(headers: &HeaderMap) -> Result<PatchType, Status> {
+    match media_type(headers).as_str() {
+        "application/json-patch+json" => Ok(PatchType::Json),
+        "application/merge-patch+json" => Ok(PatchType::Merge),
+        "application/apply-patch+yaml" => Ok(PatchType::Apply),
+        _ => Err(Status::unsupported_media_type(&PATCHES)),
+    }
+}

@@ -1,0 +1,337 @@
+//! From a verb to the resource's method, and from its result to a response.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{HeaderValue, Response, StatusCode};
+use joinery_object::{
+    DeleteOptions, ListOptions, ObjectKey, PatchOptions, Status, WriteOptions, default_field_manager,
+};
+use joinery_resource::{Caller, Definition, List, PatchType, Resource, Written};
+
+use crate::app::App;
+use crate::body::Body;
+use crate::encoding::{IncludeObject, Representation, encode_list, encode_object, finish, negotiate};
+use crate::handler::Asked;
+use crate::limits::spread;
+use crate::request::{BodyFormat, ResourcePath, body_format, patch_type, read_body, to_json};
+use crate::watch::{FrameWriter, OpenWatch, failed};
+use crate::{paths, respond};
+
+/// A request for a resource that exists.
+struct Call<'a> {
+    app: &'a App,
+    asked: &'a Asked,
+    path: &'a ResourcePath,
+    caller: &'a Caller,
+    resource: Arc<dyn Resource>,
+    definition: Arc<Definition>,
+    representation: Representation,
+}
+
+/// Answers a request for a resource.
+///
+/// # Errors
+/// 404 for a resource or scope that is not there, 405 for a verb that it does not have, 406 and 415 for formats, 413
+/// for a large body, and whatever the resource says.
+pub(crate) async fn respond<B>(
+    app: &App,
+    asked: &Asked,
+    path: &ResourcePath,
+    caller: &Caller,
+    body: B,
+) -> Result<Response<Body>, Status>
+where
+    B: http_body::Body + Send,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let snapshot = app.catalog.snapshot();
+    let Some(resource) = snapshot.find(&path.gvr) else {
+        return Err(if app.health.is_ready() {
+            Status::path_not_found()
+        } else {
+            paths::starting()
+        });
+    };
+    let definition = resource.definition();
+    check(&definition, path, asked.info.verb)?;
+    let call = Call {
+        app,
+        asked,
+        path,
+        caller,
+        resource: resource.clone(),
+        representation: negotiate(&asked.parts.headers, &asked.query, asked.info.verb)?,
+        definition,
+    };
+    match asked.info.verb {
+        "get" => call.get().await,
+        "list" => call.list().await,
+        "watch" => call.watch().await,
+        "create" => call.create(body).await,
+        "update" => call.update(body).await,
+        "patch" => call.patch(body).await,
+        "delete" => call.delete(body).await,
+        "deletecollection" => call.delete_collection(body).await,
+        other => Err(Status::method_not_supported(&path.gvr, other)),
+    }
+}
+
+/// Whether there is something at this path, and whether it has this verb.
+fn check(definition: &Definition, path: &ResourcePath, verb: &str) -> Result<(), Status> {
+    let in_scope = match (&path.name, definition.namespaced) {
+        // Across all namespaces only collections can be read.
+        (None, true) => true,
+        (Some(_), true) => path.in_namespace,
+        (_, false) => !path.in_namespace,
+    };
+    if path.trailing || !in_scope {
+        return Err(Status::path_not_found());
+    }
+    if let Some(subresource) = &path.subresource {
+        if !(definition.status_subresource && subresource == "status") {
+            return Err(Status::path_not_found());
+        }
+        return match verb {
+            "get" | "update" | "patch" => Ok(()),
+            _ => Err(Status::method_not_supported(&path.gvr, verb)),
+        };
+    }
+    let collection = path.name.is_none();
+    let fits = match verb {
+        "list" | "watch" => collection,
+        "deletecollection" => collection && path.in_namespace == definition.namespaced,
+        // With a name in the path too: `kubectl create --raw` takes whatever path it is given.
+        "create" => path.in_namespace == definition.namespaced,
+        _ => !collection,
+    };
+    if fits && definition.verbs.contains(&verb) {
+        Ok(())
+    } else {
+        Err(Status::method_not_supported(&path.gvr, verb))
+    }
+}
+
+impl Call<'_> {
+    /// The scope of a collection.
+    fn namespace(&self) -> Option<&str> {
+        self.path.namespace.as_deref().filter(|_| self.path.in_namespace)
+    }
+
+    /// The object that the path names.
+    fn key(&self) -> Result<ObjectKey, Status> {
+        let name = self.path.name.as_deref().ok_or_else(Status::path_not_found)?;
+        Ok(ObjectKey::new(self.namespace(), name))
+    }
+
+    async fn get(&self) -> Result<Response<Body>, Status> {
+        let version = Some(self.asked.query.get("resourceVersion")).filter(|v| !v.is_empty());
+        let object = self.resource.get(self.caller, &self.key()?, version).await?;
+        let document = encode_object(&self.definition, &object, self.representation, &self.asked.query)?;
+        self.finish(StatusCode::OK, document).await
+    }
+
+    async fn list(&self) -> Result<Response<Body>, Status> {
+        let options = self.list_options()?;
+        let list = self.resource.list(self.caller, self.namespace(), &options).await?;
+        self.answer_list(&list).await
+    }
+
+    async fn watch(&self) -> Result<Response<Body>, Status> {
+        let mut options = self.list_options()?;
+        let include = IncludeObject::from_query(&self.asked.query)?;
+        let least = self.app.limits.min_watch_timeout;
+        let lifetime = match options.timeout_seconds {
+            Some(seconds) if seconds > 0 => Duration::from_secs(seconds.into()),
+            _ => least + spread(least),
+        };
+        // The resource sends its last bookmark shortly before the end.
+        options.timeout_seconds = Some(u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX).max(1));
+        let frames = match self.resource.watch(self.caller, self.namespace(), &options).await {
+            Ok(items) => {
+                let (open, events) = self.app.metrics.watch(&self.asked.labels);
+                let closing = self.app.closing.clone();
+                let delay = spread(self.app.limits.shutdown_grace / 2);
+                OpenWatch {
+                    items,
+                    writer: FrameWriter::new(self.definition.clone(), self.representation.shape, include),
+                    bookmarks: options.allow_watch_bookmarks,
+                    events,
+                    _open: open,
+                    closing: async move {
+                        closing.cancelled_owned().await;
+                        tokio::time::sleep(delay).await;
+                    }
+                    .boxed(),
+                }
+                .frames(lifetime)
+            }
+            // As upstream: an expired version is told in the stream.
+            Err(status) if status.code == 410 => failed(&status),
+            Err(status) => return Err(status),
+        };
+        let mut response = Response::new(Body::Stream(frames));
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(response)
+    }
+
+    async fn create<B>(&self, body: B) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let options = self.manager(WriteOptions::create_from_query(&self.asked.query)?);
+        let body = self.object(body).await?;
+        let name = self.path.name.as_deref();
+        let written = self
+            .resource
+            .create(self.caller, self.namespace(), name, body, &options)
+            .await?;
+        self.answer(&written, StatusCode::CREATED).await
+    }
+
+    async fn update<B>(&self, body: B) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let options = self.manager(WriteOptions::update_from_query(&self.asked.query)?);
+        let body = self.object(body).await?;
+        let subresource = self.path.subresource.as_deref();
+        let written = self
+            .resource
+            .update(self.caller, &self.key()?, subresource, body, &options)
+            .await?;
+        self.answer(&written, code(&written)).await
+    }
+
+    async fn patch<B>(&self, body: B) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let patch = patch_type(&self.asked.parts.headers)?;
+        let mut options = PatchOptions::from_query(&self.asked.query, patch == PatchType::Apply)?;
+        options.write = self.manager(options.write);
+        let body = read_body(body).await?;
+        let body = match patch {
+            PatchType::Apply => to_json(body, BodyFormat::Yaml)?,
+            // Whether it is a patch is the patch's own concern, and so is the error.
+            PatchType::Json | PatchType::Merge => body,
+        };
+        let subresource = self.path.subresource.as_deref();
+        let written = self
+            .resource
+            .patch(self.caller, &self.key()?, subresource, patch, body, &options)
+            .await?;
+        self.answer(&written, code(&written)).await
+    }
+
+    async fn delete<B>(&self, body: B) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let options = self.delete_options(body).await?;
+        let key = self.key()?;
+        let written = self.resource.delete(self.caller, &key, &options).await?;
+        if !written.removed {
+            return self.answer(&written, StatusCode::OK).await;
+        }
+        let status = Status::success(&self.path.gvr, &key.name, written.object.uid());
+        let mut response = self.finish(StatusCode::OK, status.to_json().into()).await?;
+        respond::warn(response.headers_mut(), &written.warnings);
+        Ok(response)
+    }
+
+    async fn delete_collection<B>(&self, body: B) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let selection = self.list_options()?;
+        let options = self.delete_options(body).await?;
+        let list = self
+            .resource
+            .delete_collection(self.caller, self.namespace(), &selection, &options)
+            .await?;
+        self.answer_list(&list).await
+    }
+
+    fn list_options(&self) -> Result<ListOptions, Status> {
+        let options = ListOptions::from_query(&self.asked.query)?;
+        let selectable = self.definition.selectable_fields.iter();
+        options
+            .field_selector
+            .check_fields(selectable.map(|path| path.trim_start_matches('.')))?;
+        Ok(options)
+    }
+
+    async fn delete_options<B>(&self, body: B) -> Result<DeleteOptions, Status>
+    where
+        B: http_body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let format = body_format(&self.asked.parts.headers)?;
+        let body = to_json(read_body(body).await?, format)?;
+        DeleteOptions::read(&self.asked.query, &body)
+    }
+
+    /// The object that the body holds, as JSON.
+    async fn object<B>(&self, body: B) -> Result<Bytes, Status>
+    where
+        B: http_body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let format = body_format(&self.asked.parts.headers)?;
+        let body = to_json(read_body(body).await?, format)?;
+        if body.is_empty() {
+            return Err(Status::bad_request(format!(
+                "the body is empty: a {} is expected",
+                self.definition.kind
+            )));
+        }
+        Ok(body)
+    }
+
+    fn manager(&self, mut options: WriteOptions) -> WriteOptions {
+        if options.field_manager.is_none() {
+            let agent = self.asked.parts.headers.get(USER_AGENT).and_then(|v| v.to_str().ok());
+            options.field_manager = agent.map(default_field_manager).filter(|manager| !manager.is_empty());
+        }
+        options
+    }
+
+    async fn answer(&self, written: &Written, code: StatusCode) -> Result<Response<Body>, Status> {
+        let document = encode_object(&self.definition, &written.object, self.representation, &self.asked.query)?;
+        let mut response = self.finish(code, document).await?;
+        respond::warn(response.headers_mut(), &written.warnings);
+        Ok(response)
+    }
+
+    async fn answer_list(&self, list: &List) -> Result<Response<Body>, Status> {
+        let document = encode_list(&self.definition, list, self.representation, &self.asked.query)?;
+        let mut response = self.finish(StatusCode::OK, document).await?;
+        respond::warn(response.headers_mut(), &list.warnings);
+        Ok(response)
+    }
+
+    async fn finish(&self, code: StatusCode, document: crate::body::Pieces) -> Result<Response<Body>, Status> {
+        let Representation { format, pretty, .. } = self.representation;
+        finish(code, document, format, pretty, &self.asked.parts.headers).await
+    }
+}
+
+fn code(written: &Written) -> StatusCode {
+    if written.created {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    }
+}
