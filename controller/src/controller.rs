@@ -8,6 +8,7 @@ use kube::runtime::controller::{Action, Error};
 use kube::runtime::{Controller, watcher};
 use kube::{Client, ResourceExt};
 
+use crate::api_error::brief;
 use crate::reconcile::{ReconcileError, TaskReconciler};
 use crate::task::Task;
 
@@ -71,17 +72,22 @@ fn after_failure(
 }
 
 fn log_watch_failure(error: &watcher::Error) {
-    let status = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => Some(status),
-        _ => None,
+    let (error, code) = match error {
+        watcher::Error::InitialListFailed(source)
+        | watcher::Error::WatchStartFailed(source)
+        | watcher::Error::WatchFailed(source) => match source {
+            kube::Error::Api(status) => (brief(source), status.code),
+            _ => (brief(source), 0),
+        },
+        watcher::Error::WatchError(status) => (status.message.clone(), status.code),
+        watcher::Error::NoResourceVersion => (error.to_string(), 0),
     };
-    match status {
-        Some(status) if status.code == 410 => tracing::debug!("the watch is too old, lists anew"),
-        Some(status) if status.code == 404 => {
-            tracing::warn!(%error, "cannot watch Tasks: is the CRD tasks.tasks.example.com installed? Will try again");
-        }
-        _ => tracing::warn!(%error, "cannot watch Tasks, will try again"),
+    match code {
+        410 => tracing::debug!(error, "the watch is too old, lists anew"),
+        404 => tracing::warn!(
+            error,
+            "cannot watch Tasks: is the CRD tasks.tasks.example.com installed? Will try again"
+        ),
+        _ => tracing::warn!(error, "cannot watch Tasks, will try again"),
     }
 }

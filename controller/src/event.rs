@@ -7,6 +7,7 @@ use kube::api::{Api, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use sha2::{Digest, Sha256};
 
+use crate::api_error::{brief, is_refusal, namespace_is_gone};
 use crate::plan::Occurrence;
 use crate::task::{TASK_UID_LABEL, Task};
 
@@ -83,7 +84,7 @@ pub enum Written {
 
 /// An Event could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write Event {reason} of Task {task}: {source}")]
+#[error("cannot write Event {reason} of Task {task}: {}", brief(.source))]
 pub struct EventError {
     /// The reason of the Event.
     pub reason: &'static str,
@@ -100,11 +101,6 @@ impl EventError {
     pub fn is_refusal(&self) -> bool {
         is_refusal(&self.source)
     }
-}
-
-/// Whether the same request would be answered the same way again.
-pub(crate) fn is_refusal(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 403 | 405 | 422))
 }
 
 /// Writes Events about Tasks.
@@ -147,24 +143,6 @@ impl EventWriter {
                 source,
             }),
         }
-    }
-}
-
-/// NamespaceLifecycle admission answers 403 with this cause while a namespace is
-/// being deleted, and 404 once it is gone.
-fn namespace_is_gone(error: &kube::Error) -> bool {
-    let kube::Error::Api(status) = error else {
-        return false;
-    };
-    match status.code {
-        404 => true,
-        403 => status.details.as_ref().is_some_and(|details| {
-            details
-                .causes
-                .iter()
-                .any(|cause| cause.reason == "NamespaceTerminating")
-        }),
-        _ => false,
     }
 }
 
@@ -232,8 +210,6 @@ fn cut(text: &str, max: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::core::Status;
-    use kube::core::response::{StatusCause, StatusDetails};
     use serde_json::json;
 
     fn task() -> Task {
@@ -249,31 +225,6 @@ mod tests {
             generation,
             message: "what happened".into(),
         }
-    }
-
-    fn refused(code: u16, causes: &[&str]) -> kube::Error {
-        let causes = causes
-            .iter()
-            .map(|reason| StatusCause {
-                reason: (*reason).into(),
-                message: String::new(),
-                field: String::new(),
-            })
-            .collect();
-        let details = StatusDetails {
-            name: String::new(),
-            group: String::new(),
-            kind: String::new(),
-            uid: String::new(),
-            causes,
-            retry_after_seconds: 0,
-        };
-        kube::Error::Api(
-            Status::failure("no", "Forbidden")
-                .with_code(code)
-                .with_details(details)
-                .boxed(),
-        )
     }
 
     #[test]
@@ -365,27 +316,5 @@ mod tests {
         assert_eq!(cut("aéb", 2), "a");
         assert_eq!(cut("aéb", 3), "aé");
         assert_eq!(cut("aéb", 9), "aéb");
-    }
-
-    #[test]
-    fn only_a_going_namespace_counts_as_gone() {
-        assert!(namespace_is_gone(&refused(403, &["NamespaceTerminating"])));
-        assert!(namespace_is_gone(&refused(404, &[])));
-        assert!(!namespace_is_gone(&refused(403, &[])));
-        assert!(!namespace_is_gone(&refused(500, &[])));
-    }
-
-    #[test]
-    fn a_refusal_is_told_from_a_passing_failure() {
-        let error = |code| EventError {
-            reason: "TaskDeleted",
-            task: "a/t".into(),
-            source: refused(code, &[]),
-        };
-        assert!(error(403).is_refusal());
-        assert!(error(422).is_refusal());
-        for passing in [401, 408, 429, 500, 503] {
-            assert!(!error(passing).is_refusal(), "{passing}");
-        }
     }
 }

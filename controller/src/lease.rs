@@ -14,6 +14,8 @@ use kube::api::{Api, PostParams};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::api_error::brief;
+
 /// How long a Lease lasts and how often it is renewed.
 ///
 /// It must hold that `retry < renew_deadline < duration`: then a holder that cannot
@@ -45,7 +47,7 @@ impl LeaseTiming {
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     /// The API server or the connection answered with an error.
-    #[error("Lease {namespace}/{name}: {source}{hint}", hint = hint(.source))]
+    #[error("Lease {namespace}/{name}: {}{}", brief(.source), hint(.source))]
     Request {
         /// The Lease's namespace.
         namespace: String,

@@ -9,6 +9,7 @@
 //! [`TaskReconciler`] does it; [`run`] feeds it from a watch. A [`LeaseLock`]
 //! lets only one of several processes do so.
 
+mod api_error;
 mod controller;
 mod event;
 mod lease;

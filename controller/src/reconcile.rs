@@ -11,7 +11,8 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::event::{EventError, EventWriter, Written, is_refusal};
+use crate::api_error::{brief, is_refusal};
+use crate::event::{EventError, EventWriter, Written};
 use crate::plan::{Occurrence, Plan, decide, observed, whole_seconds};
 use crate::task::{EmittedEvent, FINALIZER, Task, TaskStatus};
 
@@ -34,7 +35,7 @@ pub enum ReconcileError {
     #[error(transparent)]
     Event(#[from] EventError),
     /// The Task's finalizer or status could not be patched.
-    #[error("cannot patch the {what} of Task {task}: {source}")]
+    #[error("cannot patch the {what} of Task {task}: {}", brief(.source))]
     Patch {
         /// `finalizer` or `status`.
         what: &'static str,
@@ -165,7 +166,11 @@ impl TaskReconciler {
                     Ok(Some(patched)) => version = patched.resource_version(),
                     Ok(None) => return Ok(()),
                     Err(ReconcileError::Patch { source, .. }) if is_refusal(&source) => {
-                        tracing::warn!(task = key(task), error = %source, "lets the Task go without the Event's record");
+                        tracing::warn!(
+                            task = key(task),
+                            error = brief(&source),
+                            "lets the Task go without the Event's record"
+                        );
                     }
                     Err(error) => return Err(error),
                 },

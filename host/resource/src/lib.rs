@@ -7,6 +7,7 @@ mod continue_token;
 mod fields;
 mod resource;
 mod selection;
+mod stored;
 mod stream;
 mod view;
 
@@ -16,5 +17,6 @@ pub use catalog::{Catalog, Snapshot};
 pub use resource::{
     Caller, Definition, List, PatchType, Resource, Watch, WatchItem, Written,
 };
+pub use stored::{Namespace, Namespaces, Rules, Storage, StoreNamespaces, StoredResource};
 pub use stream::follow;
 pub use view::{Mode, Security, ViewResource, ViewSettings};

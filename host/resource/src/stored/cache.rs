@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::envelope;
 use super::feed;
-use super::selection::Objects;
+use crate::selection::Objects;
 
 /// How long snapshots are kept that continue tokens name, as long as a history is.
 const KEEP_SNAPSHOTS: Duration = Duration::from_secs(300);

@@ -10,7 +10,7 @@ use joinery_store::{Guard, KeyRange};
 use parking_lot::Mutex;
 
 use super::resource::StoredResource;
-use super::selection::Selection;
+use crate::selection::Selection;
 use super::storage::{Storage, store_failure};
 use crate::admit::{Lookup, LookupList};
 

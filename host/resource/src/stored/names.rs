@@ -1,7 +1,7 @@
 //! What names may look like, in the words of k8s.io/apimachinery/pkg/api/validate/content.
 
 /// Judges a name, or with `true` one that five characters will be appended to; says what is wrong with it.
-pub type NameRule = fn(name: &str, prefix: bool) -> Vec<String>;
+pub(crate) type NameRule = fn(name: &str, prefix: bool) -> Vec<String>;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
@@ -20,7 +20,7 @@ const MAX_SUBDOMAIN: usize = 253;
 const MAX_LABEL: usize = 63;
 
 /// The rule of most resources, and of all custom ones.
-pub fn subdomain(name: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn subdomain(name: &str, prefix: bool) -> Vec<String> {
     let name = masked(name, prefix);
     let mut wrong = too_long(&name, MAX_SUBDOMAIN);
     if !is_subdomain(&name) {
@@ -30,7 +30,7 @@ pub fn subdomain(name: &str, prefix: bool) -> Vec<String> {
 }
 
 /// The rule of namespaces.
-pub fn label(name: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn label(name: &str, prefix: bool) -> Vec<String> {
     let name = masked(name, prefix);
     let mut wrong = too_long(&name, MAX_LABEL);
     if !is_label(&name) {

@@ -8,15 +8,15 @@ use super::names::{self, NameRule};
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// A PUT without a resourceVersion replaces whatever is there, instead of being refused.
-    pub unconditional_update: bool,
+    pub(crate) unconditional_update: bool,
     /// Objects have a metadata.generation.
-    pub generation: bool,
+    pub(crate) generation: bool,
     /// How they may be named.
-    pub name: NameRule,
+    pub(crate) name: NameRule,
     /// Whether an object that is to be deleted must stay for now.
-    pub pending: fn(&Value) -> bool,
+    pub(crate) pending: fn(&Value) -> bool,
     /// Called when an object is marked to be deleted.
-    pub terminate: fn(&mut Value),
+    pub(crate) terminate: fn(&mut Value),
 }
 
 impl Default for Rules {
@@ -32,7 +32,7 @@ impl Default for Rules {
 }
 
 /// Whether metadata.finalizers has any.
-pub fn has_finalizers(object: &Value) -> bool {
+pub(crate) fn has_finalizers(object: &Value) -> bool {
     object["metadata"]["finalizers"]
         .as_array()
         .is_some_and(|finalizers| !finalizers.is_empty())

@@ -1,0 +1,205 @@
+//! delete and deletecollection.
+
+use futures::StreamExt;
+use joinery_object::{
+    DeleteOptions, ListOptions, ObjectKey, PropagationPolicy, ResourceVersion, Status, reason,
+};
+use joinery_store::Op;
+use serde_json::Value;
+
+use super::decode::members;
+use super::metadata::{FOREGROUND, ORPHAN};
+use super::resource::StoredResource;
+use super::update::Current;
+use super::write::{ATTEMPTS, Outcome, now, object_at, text, with_version};
+use crate::admit::{Operation, Review};
+use crate::resource::{Caller, List, Written};
+
+/// So many objects of a collection are deleted at once: the store commits them together.
+const CONCURRENT: usize = 64;
+
+impl StoredResource {
+    pub(super) async fn write_delete(
+        &self,
+        caller: &Caller,
+        key: &ObjectKey,
+        options: &DeleteOptions,
+    ) -> Result<Written, Status> {
+        let generation = self.generation();
+        for _ in 0..ATTEMPTS {
+            let current = self.stored(key).await?;
+            self.check_preconditions(&current, options)?;
+            let admitted = self
+                .admit(
+                    &generation,
+                    Review {
+                        operation: Operation::Delete,
+                        subresource: None,
+                        key: key.clone(),
+                        object: None,
+                        old_object: Some(
+                            text(&with_version(&current.value, current.revision))?.into(),
+                        ),
+                        user: caller.user.clone(),
+                        dry_run: options.dry_run,
+                        now: caller.now,
+                    },
+                )
+                .await?;
+            let mut object = current.value.clone();
+            self.set_propagation(&mut object, options.propagation_policy);
+            let removed = !(self.rules.pending)(&object);
+            if !removed {
+                self.mark(&mut object, caller);
+            }
+            let changed = text(&object)?;
+            if !removed && changed == current.text {
+                // It is being deleted already.
+                return Ok(written(&changed, current.revision, false, admitted.warnings)?);
+            }
+            let op = if removed {
+                Op::Delete {
+                    key: current.store_key.clone(),
+                }
+            } else {
+                self.put_marked(&current, &changed, caller.now)
+            };
+            let mut guards = vec![current.guard()];
+            guards.extend(admitted.guards);
+            if let Outcome::Committed { revision } =
+                self.commit(op, guards, options.dry_run).await?
+            {
+                self.visible(revision).await;
+                return written(&changed, revision, removed, admitted.warnings);
+            }
+        }
+        Err(self.contended(key))
+    }
+
+    pub(super) async fn write_delete_all(
+        &self,
+        caller: &Caller,
+        namespace: Option<&str>,
+        selection: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<List, Status> {
+        let selection = self.selection(namespace, selection)?;
+        let snapshot = self.latest().await?;
+        let keys: Vec<ObjectKey> = selection
+            .of(&snapshot.objects, None)
+            .map(|object| object.key().clone())
+            .collect();
+        let mut deletes = futures::stream::iter(keys)
+            .map(|key| async move { self.write_delete(caller, &key, options).await })
+            .buffered(CONCURRENT);
+        let mut list = List {
+            items: Vec::new(),
+            resource_version: ResourceVersion::single(snapshot.revision),
+            continue_token: None,
+            remaining: None,
+            warnings: Vec::new(),
+        };
+        let mut failure = None;
+        while let Some(outcome) = deletes.next().await {
+            match outcome {
+                Ok(written) => {
+                    list.warnings.extend(written.warnings);
+                    list.items.push(written.object);
+                }
+                // Somebody else was faster.
+                Err(status) if status.is(reason::NOT_FOUND) => {}
+                Err(status) => failure = failure.or(Some(status)),
+            }
+        }
+        match failure {
+            Some(status) => Err(status),
+            None => Ok(list),
+        }
+    }
+
+    fn check_preconditions(&self, current: &Current, options: &DeleteOptions) -> Result<(), Status> {
+        current.check_uid(self, options.preconditions.uid.as_deref())?;
+        match &options.preconditions.resource_version {
+            Some(version) if *version != current.revision.to_string() => {
+                let message = format!(
+                    "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
+                    current.revision
+                );
+                Err(Status::conflict(self.gvr(), &current.meta.name, &message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The garbage collector's finalizers say what shall become of the objects that this one owns.
+    fn set_propagation(&self, object: &mut Value, policy: Option<PropagationPolicy>) {
+        let Some(policy) = policy.filter(|_| self.storage.has_garbage_collector()) else {
+            return;
+        };
+        let added = match policy {
+            PropagationPolicy::Orphan => Some(ORPHAN),
+            PropagationPolicy::Foreground => Some(FOREGROUND),
+            PropagationPolicy::Background => None,
+        };
+        let metadata = members(&mut object["metadata"]);
+        let mut finalizers: Vec<Value> = metadata
+            .get("finalizers")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        finalizers.retain(|finalizer| {
+            let name = finalizer.as_str().unwrap_or_default();
+            !matches!(name, ORPHAN | FOREGROUND) || Some(name) == added
+        });
+        if let Some(added) = added
+            && !finalizers.iter().any(|finalizer| finalizer == added)
+        {
+            finalizers.push(added.into());
+        }
+        if finalizers.is_empty() {
+            metadata.remove("finalizers");
+        } else {
+            metadata.insert("finalizers".to_owned(), finalizers.into());
+        }
+    }
+
+    /// Marks an object that its finalizers hold.
+    fn mark(&self, object: &mut Value, caller: &Caller) {
+        let metadata = members(&mut object["metadata"]);
+        if !metadata.contains_key("deletionTimestamp") {
+            metadata.insert("deletionTimestamp".to_owned(), now(caller).into());
+            if let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
+                && generation > 0
+            {
+                metadata.insert("generation".to_owned(), (generation + 1).into());
+            }
+        }
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+        (self.rules.terminate)(object);
+    }
+
+    fn put_marked(&self, current: &Current, text: &[u8], now: u64) -> Op {
+        let envelope = super::envelope::Envelope {
+            written: now,
+            ..current.envelope.clone()
+        };
+        Op::Put {
+            key: current.store_key.clone(),
+            value: envelope.seal(text),
+        }
+    }
+}
+
+fn written(
+    text: &[u8],
+    revision: u64,
+    removed: bool,
+    warnings: Vec<String>,
+) -> Result<Written, Status> {
+    Ok(Written {
+        object: object_at(text, revision)?,
+        created: false,
+        removed,
+        warnings,
+    })
+}

@@ -1,0 +1,28 @@
+//! Stored resources: the host keeps the objects, the plugin decides what is admitted.
+//!
+//! Reads and watches come from memory ([`cache`], [`read`], [`replay`]); writes go to the store in one order for all
+//! verbs ([`write`]): decode, patch, defaults, prune, schema, admission, metadata, schema again, commit under guards.
+
+mod cache;
+mod create;
+mod decode;
+mod delete;
+pub(crate) mod envelope;
+mod feed;
+mod lookup;
+pub(crate) mod metadata;
+pub(crate) mod names;
+mod namespaces;
+mod read;
+mod replay;
+mod resource;
+mod rules;
+mod storage;
+mod update;
+mod write;
+
+pub use namespaces::{Namespace, Namespaces, StoreNamespaces};
+pub use resource::StoredResource;
+pub use rules::Rules;
+pub(crate) use rules::has_finalizers;
+pub use storage::Storage;

@@ -1,0 +1,316 @@
+//! update and patch, of the resource itself and of its subresource `status`.
+
+use bytes::Bytes;
+use joinery_object::{
+    Cause, FieldValidation, ObjectKey, Status, WriteOptions, json_patch, merge_patch,
+};
+use joinery_store::{Guard, Key, Op, Versioned};
+use serde_json::Value;
+
+use super::decode::{self, Decoded, members};
+use super::envelope::Envelope;
+use super::metadata::{self, ObjectMeta};
+use super::resource::{Generation, StoredResource};
+use super::storage::store_failure;
+use super::write::{ATTEMPTS, Outcome, object_at, strict_error, text, with_version};
+use crate::admit::{Operation, Review};
+use crate::resource::{Caller, Written};
+
+const STATUS: &str = "status";
+
+/// What a request makes of an object.
+pub(super) enum Body {
+    /// The object as it shall be.
+    Object(Bytes),
+    JsonPatch(Bytes),
+    MergePatch(Bytes),
+}
+
+/// A stored object that is about to change.
+pub(super) struct Current {
+    pub(super) store_key: Key,
+    pub(super) envelope: Envelope,
+    /// Without resourceVersion.
+    pub(super) value: Value,
+    pub(super) meta: ObjectMeta,
+    pub(super) text: Bytes,
+    pub(super) revision: u64,
+}
+
+impl Current {
+    fn read(store_key: Key, stored: &Versioned) -> Result<Self, Status> {
+        let (envelope, text) = Envelope::open(&stored.value).map_err(Status::internal)?;
+        let value: Value = serde_json::from_slice(&text).map_err(Status::internal)?;
+        let meta = ObjectMeta::read(&value).map_err(Status::internal)?;
+        Ok(Self {
+            store_key,
+            envelope,
+            value,
+            meta,
+            text,
+            revision: stored.revision,
+        })
+    }
+
+    /// It must still be this one when the write is committed.
+    pub(super) fn guard(&self) -> Guard {
+        Guard::KeyAtRevision {
+            key: self.store_key.clone(),
+            revision: Some(self.revision),
+        }
+    }
+
+    /// Who says which object he means must mean this one.
+    ///
+    /// # Errors
+    /// 409 for another uid.
+    pub(super) fn check_uid(&self, resource: &StoredResource, uid: Option<&str>) -> Result<(), Status> {
+        match uid {
+            Some(uid) if uid != self.meta.uid => {
+                let message = format!(
+                    "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                    self.meta.uid
+                );
+                Err(Status::conflict(resource.gvr(), &self.meta.name, &message))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl StoredResource {
+    /// The object as the store has it now.
+    ///
+    /// # Errors
+    /// 404 when there is none.
+    pub(super) async fn stored(&self, key: &ObjectKey) -> Result<Current, Status> {
+        let store_key = self.store_key(key).map_err(|_| self.not_found(key))?;
+        let stored = self.storage.store().get(&store_key).await;
+        match stored.map_err(store_failure)? {
+            Some(stored) => Current::read(store_key, &stored),
+            None => Err(self.not_found(key)),
+        }
+    }
+
+    pub(super) async fn write_change(
+        &self,
+        caller: &Caller,
+        key: &ObjectKey,
+        subresource: Option<&str>,
+        body: &Body,
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        let generation = self.generation();
+        let is_status = match subresource {
+            None => false,
+            Some(STATUS) if generation.definition.status_subresource => true,
+            Some(_) => return Err(Status::path_not_found()),
+        };
+        for _ in 0..ATTEMPTS {
+            let current = self.stored(key).await?;
+            let (mut object, mut warnings) =
+                self.changed(&generation, key, &current, body, options, is_status)?;
+            self.set_generation(&generation, &mut object, &current.value);
+            let meta = ObjectMeta::read(&object).map_err(Status::internal)?;
+            let causes = meta.update_causes(&current.meta, &self.rules);
+            Self::validate(&generation, &object, causes)?;
+
+            let admitted = self
+                .admit(
+                    &generation,
+                    Review {
+                        operation: Operation::Update,
+                        subresource: subresource.map(str::to_owned),
+                        key: key.clone(),
+                        object: Some(text(&with_version(&object, current.revision))?.into()),
+                        old_object: Some(
+                            text(&with_version(&current.value, current.revision))?.into(),
+                        ),
+                        user: caller.user.clone(),
+                        dry_run: options.dry_run,
+                        now: caller.now,
+                    },
+                )
+                .await?;
+            warnings.extend(admitted.warnings);
+            if let Some(mut changed) = admitted.object {
+                members(&mut changed["metadata"]).remove("resourceVersion");
+                if is_status {
+                    // Also admission writes only the status of a status.
+                    changed = with_status_of(&object, &changed);
+                }
+                self.set_generation(&generation, &mut changed, &current.value);
+                self.check_admitted(&generation, &changed)?;
+                object = changed;
+            }
+            let changed = text(&object)?;
+            if changed == current.text {
+                return Ok(Written {
+                    object: object_at(&changed, current.revision)?,
+                    created: false,
+                    removed: false,
+                    warnings,
+                });
+            }
+            let mut guards = vec![current.guard()];
+            guards.extend(admitted.guards);
+            let op = self.put_or_delete(&current, &object, &changed, caller.now);
+            if let Outcome::Committed { revision } =
+                self.commit(op, guards, options.dry_run).await?
+            {
+                self.visible(revision).await;
+                return Ok(Written {
+                    object: object_at(&changed, revision)?,
+                    created: false,
+                    removed: false,
+                    warnings,
+                });
+            }
+        }
+        Err(self.contended(key))
+    }
+
+    /// What is stored of an object that changed: nothing, if only its last finalizer held it.
+    pub(super) fn put_or_delete(
+        &self,
+        current: &Current,
+        object: &Value,
+        text: &[u8],
+        now: u64,
+    ) -> Op {
+        let going = current.meta.deletion_timestamp.is_some();
+        let key = current.store_key.clone();
+        if going && !(self.rules.pending)(object) {
+            return Op::Delete { key };
+        }
+        let envelope = Envelope {
+            written: now,
+            ..current.envelope.clone()
+        };
+        Op::Put {
+            key,
+            value: envelope.seal(text),
+        }
+    }
+
+    /// The object as the request wants it, with all that the request may not write as it is, and warnings.
+    fn changed(
+        &self,
+        generation: &Generation,
+        key: &ObjectKey,
+        current: &Current,
+        body: &Body,
+        options: &WriteOptions,
+        is_status: bool,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let definition = &generation.definition;
+        let is_patch = !matches!(body, Body::Object(_));
+        let mut decoded = match body {
+            Body::Object(body) => decode::body(definition, body)?,
+            Body::JsonPatch(patch) => {
+                let mut object = with_version(&current.value, current.revision);
+                json_patch(&mut object, patch)?;
+                decode::object(definition, patched(object)?)?
+            }
+            Body::MergePatch(patch) => {
+                let mut object = with_version(&current.value, current.revision);
+                merge_patch(&mut object, patch)?;
+                decode::object(definition, patched(object)?)?
+            }
+        };
+        decode::check_key(&decoded.meta, key)?;
+        decode::settle_namespace(definition, &mut decoded, key.namespace.as_deref())?;
+        let uid = Some(decoded.meta.uid.as_str()).filter(|uid| !uid.is_empty());
+        current.check_uid(self, uid)?;
+        self.check_version(&decoded, current)?;
+        let mut object = decoded.value;
+        let unknown = Self::normalize(generation, &mut object);
+        let warnings = if is_patch && options.field_validation == FieldValidation::Strict {
+            refuse_unknown_in_patch(generation, &object, unknown)?
+        } else {
+            Self::judge_unknown(generation, options.field_validation, unknown)?
+        };
+        members(&mut object["metadata"]).remove("resourceVersion");
+        metadata::carry_over(&mut object, &current.value);
+        if is_status {
+            object = with_status_of(&current.value, &object);
+        } else if definition.status_subresource {
+            object = with_status_of(&object, &current.value);
+        }
+        Ok((object, warnings))
+    }
+
+    /// Optimistic concurrency: who read another version must read again.
+    fn check_version(&self, decoded: &Decoded, current: &Current) -> Result<(), Status> {
+        match decoded.meta.resource_version.as_str() {
+            "" | "0" if self.rules.unconditional_update => Ok(()),
+            "" | "0" => Err(Status::invalid(
+                &self.gvr().group,
+                // ⚠ The plural stands where the kind should.
+                &self.gvr().resource,
+                &decoded.meta.name,
+                vec![Cause::invalid(
+                    "metadata.resourceVersion",
+                    0,
+                    "must be specified for an update",
+                )],
+            )),
+            version if version == current.revision.to_string() => Ok(()),
+            _ => Err(Status::modified(self.gvr(), &decoded.meta.name)),
+        }
+    }
+
+    /// The generation rises with every change but those of metadata, and of a status that has its own subresource.
+    pub(super) fn set_generation(&self, generation: &Generation, new: &mut Value, old: &Value) {
+        if !self.rules.generation {
+            return;
+        }
+        let ignored = |name: &str| {
+            name == "metadata" || (name == STATUS && generation.definition.status_subresource)
+        };
+        let relevant = |value: &Value| -> Vec<(String, Value)> {
+            let members = value.as_object().into_iter().flatten();
+            members
+                .filter(|(name, _)| !ignored(name))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
+        };
+        let before = old["metadata"]["generation"].as_i64().unwrap_or_default();
+        let after = if relevant(new) == relevant(old) { before } else { before + 1 };
+        members(&mut new["metadata"]).insert("generation".to_owned(), after.into());
+    }
+}
+
+/// `object` with the status of another.
+fn with_status_of(object: &Value, other: &Value) -> Value {
+    let mut object = object.clone();
+    match other.get(STATUS) {
+        Some(status) => object[STATUS] = status.clone(),
+        None => {
+            members(&mut object).remove(STATUS);
+        }
+    }
+    object
+}
+
+fn patched(object: Value) -> Result<Value, Status> {
+    if object.is_object() {
+        Ok(object)
+    } else {
+        Err(Status::unprocessable("the patch leaves no object"))
+    }
+}
+
+fn refuse_unknown_in_patch(
+    generation: &Generation,
+    object: &Value,
+    unknown: Vec<String>,
+) -> Result<Vec<String>, Status> {
+    if unknown.is_empty() {
+        return Ok(unknown);
+    }
+    let definition = &generation.definition;
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let cause = Cause::invalid("patch", object.to_string(), &strict_error(&unknown));
+    Err(Status::invalid(&definition.gvr.group, &definition.kind, name, vec![cause]))
+}
