@@ -66,9 +66,17 @@ impl ControlPlaneBinaries {
             return Ok(ControlPlaneBinaries { dir });
         }
         let lock_path = dir.with_extension("lock");
-        let lock = File::options().create(true).truncate(false).write(true).open(&lock_path).with_context(|| format!("cannot write {}", lock_path.display()))?;
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock_path)
+            .with_context(|| format!("cannot write {}", lock_path.display()))?;
         if lock.try_lock().is_err() {
-            say(format!("control plane: another run is building it (lock {}), waiting", lock_path.display()));
+            say(format!(
+                "control plane: another run is building it (lock {}), waiting",
+                lock_path.display()
+            ));
             while lock.try_lock().is_err() {
                 interrupt::sleep(Duration::from_millis(200))?;
             }
@@ -106,7 +114,11 @@ impl ControlPlaneBinaries {
 
 /// `$XDG_CACHE_HOME/joinery`, or `~/.cache/joinery`.
 pub(crate) fn cache_dir() -> Result<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
         .map(|base| base.join("joinery"))
@@ -138,20 +150,33 @@ impl Source {
         let package = "k8s.io/component-base/version";
         let flags = [
             "-ldflags".to_owned(),
-            format!("-s -w -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"),
+            format!(
+                "-s -w -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
+            ),
         ];
         let mut sums = Vec::new();
         for file in ["go.mod", "go.sum"] {
             let path = module.join(file);
-            sums.extend(fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
+            sums.extend(
+                fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?,
+            );
         }
         let output = Command::new("go").args(["env", "GOVERSION", "GOOS", "GOARCH"]).current_dir(&module).output().context(
             "cannot run go: a real control plane is built from Go modules, so install Go (https://go.dev/dl), or let KUBEBUILDER_ASSETS name a folder with \
              etcd, kube-apiserver, kube-controller-manager and kubectl",
         )?;
-        ensure!(output.status.success(), "go env failed: {}", String::from_utf8_lossy(&output.stderr));
+        ensure!(
+            output.status.success(),
+            "go env failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let go = String::from_utf8_lossy(&output.stdout).into_owned();
-        Ok(Source { module, flags, go, sums })
+        Ok(Source {
+            module,
+            flags,
+            go,
+            sums,
+        })
     }
 
     fn target(&self) -> Result<PathBuf> {
@@ -159,7 +184,12 @@ impl Source {
         hash.update(&self.sums);
         hash.update(self.flags.join("\n"));
         hash.update(&self.go);
-        let digest: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let digest: String = hash
+            .finalize()
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         let cache = cache_dir()?;
         fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
         Ok(cache.join(format!("controlplane-{digest}")))
@@ -169,28 +199,44 @@ impl Source {
     fn build(&self, target: &Path) -> Result<()> {
         let partial = target.with_extension("partial");
         if partial.exists() {
-            fs::remove_dir_all(&partial).with_context(|| format!("cannot remove {}", partial.display()))?;
+            fs::remove_dir_all(&partial)
+                .with_context(|| format!("cannot remove {}", partial.display()))?;
         }
-        fs::create_dir_all(&partial).with_context(|| format!("cannot create {}", partial.display()))?;
-        say("control plane: building etcd, kube-apiserver, kube-controller-manager and kubectl from Go modules (about 10 minutes, once)");
+        fs::create_dir_all(&partial)
+            .with_context(|| format!("cannot create {}", partial.display()))?;
+        say(
+            "control plane: building etcd, kube-apiserver, kube-controller-manager and kubectl from Go modules (about 10 minutes, once)",
+        );
         let started = Instant::now();
         self.compile(&partial)?;
         for (name, built_as) in PROGRAMS {
             if name != built_as {
-                fs::rename(partial.join(built_as), partial.join(name)).with_context(|| format!("go build made no {built_as}"))?;
+                fs::rename(partial.join(built_as), partial.join(name))
+                    .with_context(|| format!("go build made no {built_as}"))?;
             }
         }
-        ensure!(complete(&partial), "go build left out a program in {}", partial.display());
+        ensure!(
+            complete(&partial),
+            "go build left out a program in {}",
+            partial.display()
+        );
         if target.exists() {
-            fs::remove_dir_all(target).with_context(|| format!("cannot remove {}", target.display()))?;
+            fs::remove_dir_all(target)
+                .with_context(|| format!("cannot remove {}", target.display()))?;
         }
-        fs::rename(&partial, target).with_context(|| format!("cannot rename {}", partial.display()))?;
-        say(format!("control plane: built in {:.0} s: {}", started.elapsed().as_secs_f64(), target.display()));
+        fs::rename(&partial, target)
+            .with_context(|| format!("cannot rename {}", partial.display()))?;
+        say(format!(
+            "control plane: built in {:.0} s: {}",
+            started.elapsed().as_secs_f64(),
+            target.display()
+        ));
         Ok(())
     }
 
     fn compile(&self, into: &Path) -> Result<()> {
-        let mut arguments: Vec<OsString> = ["-n", "19", "go", "build", "-v"].map(Into::into).to_vec();
+        let mut arguments: Vec<OsString> =
+            ["-n", "19", "go", "build", "-v"].map(Into::into).to_vec();
         arguments.extend(self.flags.iter().map(Into::into));
         arguments.extend(["-o".into(), into.as_os_str().to_owned(), "tool".into()]);
         let mut child = Command::new("nice")
@@ -223,7 +269,11 @@ impl Source {
         guardian::forget(child.id());
         let last = followed?;
         if !status.success() {
-            bail!("go build in {} failed ({status}):\n{}", self.module.display(), Vec::from(last).join("\n"));
+            bail!(
+                "go build in {} failed ({status}):\n{}",
+                self.module.display(),
+                Vec::from(last).join("\n")
+            );
         }
         Ok(())
     }
@@ -254,7 +304,9 @@ fn follow(lines: &mpsc::Receiver<String>) -> Result<VecDeque<String>> {
         if reported.elapsed() >= REPORT {
             reported = Instant::now();
             let now = last.back().map_or("linking", String::as_str);
-            say(format!("control plane: {downloads} modules downloaded, {packages} packages compiled, now {now}"));
+            say(format!(
+                "control plane: {downloads} modules downloaded, {packages} packages compiled, now {now}"
+            ));
         }
     }
 }

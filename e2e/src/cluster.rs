@@ -45,22 +45,55 @@ impl ControlPlane {
     pub(crate) fn start(binaries: &ControlPlaneBinaries, run_dir: &RunDir) -> Result<ControlPlane> {
         let logs = run_dir.logs();
         let ports = [Port::reserve()?, Port::reserve()?, Port::reserve()?];
-        let [etcd_port, peer_port, api_port] = [ports[0].number(), ports[1].number(), ports[2].number()];
+        let [etcd_port, peer_port, api_port] =
+            [ports[0].number(), ports[1].number(), ports[2].number()];
 
         let authority = Authority::new("cluster")?;
         let authority_file = run_dir.write("pki/cluster-ca.crt", authority.pem())?;
         let front_proxy_authority = Authority::new("front-proxy")?;
-        let front_proxy_authority_file = run_dir.write("pki/front-proxy-ca.crt", front_proxy_authority.pem())?;
-        let front_proxy = front_proxy_authority.client(run_dir, "front-proxy", FRONT_PROXY_NAME, None)?;
+        let front_proxy_authority_file =
+            run_dir.write("pki/front-proxy-ca.crt", front_proxy_authority.pem())?;
+        let front_proxy =
+            front_proxy_authority.client(run_dir, "front-proxy", FRONT_PROXY_NAME, None)?;
         let admin = authority.client(run_dir, "admin", "joinery-admin", Some("system:masters"))?;
-        let manager = authority.client(run_dir, "controller-manager", "system:kube-controller-manager", None)?;
-        let serving = authority.server(run_dir, "kube-apiserver", &["localhost", "kubernetes", "kubernetes.default.svc", "127.0.0.1", "10.0.0.1"])?;
+        let manager = authority.client(
+            run_dir,
+            "controller-manager",
+            "system:kube-controller-manager",
+            None,
+        )?;
+        let serving = authority.server(
+            run_dir,
+            "kube-apiserver",
+            &[
+                "localhost",
+                "kubernetes",
+                "kubernetes.default.svc",
+                "127.0.0.1",
+                "10.0.0.1",
+            ],
+        )?;
         let (public_key, private_key) = pki::service_account_key(run_dir)?;
         let server = format!("https://127.0.0.1:{api_port}");
-        let kubeconfig = kubeconfig::write(run_dir, "kubeconfig", &server, authority.pem(), &Identity::Certificate(&admin))?;
-        let manager_kubeconfig =
-            kubeconfig::write(run_dir, "pki/controller-manager.kubeconfig", &server, authority.pem(), &Identity::Certificate(&manager))?;
-        let kubectl = Kubectl::new(binaries.kubectl(), kubeconfig.clone(), run_dir.path().join("kubectl-cache"));
+        let kubeconfig = kubeconfig::write(
+            run_dir,
+            "kubeconfig",
+            &server,
+            authority.pem(),
+            &Identity::Certificate(&admin),
+        )?;
+        let manager_kubeconfig = kubeconfig::write(
+            run_dir,
+            "pki/controller-manager.kubeconfig",
+            &server,
+            authority.pem(),
+            &Identity::Certificate(&manager),
+        )?;
+        let kubectl = Kubectl::new(
+            binaries.kubectl(),
+            kubeconfig.clone(),
+            run_dir.path().join("kubectl-cache"),
+        );
 
         say("starting etcd, kube-apiserver and kube-controller-manager");
         let mut processes = Vec::new();
@@ -68,16 +101,31 @@ impl ControlPlane {
         let peer_url = format!("http://127.0.0.1:{peer_port}");
         let mut etcd = Command::new(binaries.etcd());
         etcd.arg("--data-dir").arg(run_dir.create("data/etcd")?);
-        etcd.args(["--listen-client-urls", &etcd_url, "--advertise-client-urls", &etcd_url]);
-        etcd.args(["--listen-peer-urls", &peer_url, "--initial-advertise-peer-urls", &peer_url]);
-        etcd.arg("--initial-cluster").arg(format!("default={peer_url}"));
+        etcd.args([
+            "--listen-client-urls",
+            &etcd_url,
+            "--advertise-client-urls",
+            &etcd_url,
+        ]);
+        etcd.args([
+            "--listen-peer-urls",
+            &peer_url,
+            "--initial-advertise-peer-urls",
+            &peer_url,
+        ]);
+        etcd.arg("--initial-cluster")
+            .arg(format!("default={peer_url}"));
         // Nothing here outlives the run, so nothing needs to survive a power cut.
         etcd.args(["--unsafe-no-fsync", "--log-level=warn"]);
         processes.push(Process::start("etcd", &logs, GRACE, &mut etcd)?);
 
         let mut apiserver = Command::new(binaries.kube_apiserver());
-        apiserver.arg(format!("--etcd-servers={etcd_url}")).arg(format!("--secure-port={api_port}"));
-        apiserver.arg("--cert-dir").arg(run_dir.create("pki/kube-apiserver-own")?);
+        apiserver
+            .arg(format!("--etcd-servers={etcd_url}"))
+            .arg(format!("--secure-port={api_port}"));
+        apiserver
+            .arg("--cert-dir")
+            .arg(run_dir.create("pki/kube-apiserver-own")?);
         for (flag, file) in [
             ("tls-cert-file", &serving.certificate),
             ("tls-private-key-file", &serving.key),
@@ -101,29 +149,62 @@ impl ControlPlane {
             "--service-cluster-ip-range=10.0.0.0/24",
             "--disable-admission-plugins=ServiceAccount",
         ]);
-        processes.push(Process::start("kube-apiserver", &logs, GRACE, &mut apiserver)?);
+        processes.push(Process::start(
+            "kube-apiserver",
+            &logs,
+            GRACE,
+            &mut apiserver,
+        )?);
         wait::until("kube-apiserver to be ready", READY, || {
             check(&mut processes)?;
-            Ok(kubectl.run(["get", "--raw", "/readyz", "--request-timeout=5s"]).is_ok().then_some(()))
+            Ok(kubectl
+                .run(["get", "--raw", "/readyz", "--request-timeout=5s"])
+                .is_ok()
+                .then_some(()))
         })?;
 
         let mut manager = Command::new(binaries.kube_controller_manager());
-        for flag in ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"] {
+        for flag in [
+            "kubeconfig",
+            "authentication-kubeconfig",
+            "authorization-kubeconfig",
+        ] {
             manager.arg(format!("--{flag}={}", manager_kubeconfig.display()));
         }
-        manager.arg(format!("--service-account-private-key-file={}", private_key.display()));
+        manager.arg(format!(
+            "--service-account-private-key-file={}",
+            private_key.display()
+        ));
         manager.arg(format!("--root-ca-file={}", authority_file.display()));
         manager.arg(format!("--controllers={CONTROLLERS}"));
-        manager.args(["--use-service-account-credentials=true", "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0"]);
+        manager.args([
+            "--use-service-account-credentials=true",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            "--secure-port=0",
+        ]);
         let manager = Process::start("kube-controller-manager", &logs, GRACE, &mut manager)?;
         let controller_manager_log = manager.log().to_owned();
         processes.push(manager);
         wait::until("namespace default", READY, || {
             check(&mut processes)?;
-            Ok(kubectl.run(["get", "namespace", "default"]).is_ok().then_some(()))
+            Ok(kubectl
+                .run(["get", "namespace", "default"])
+                .is_ok()
+                .then_some(()))
         })?;
 
-        Ok(ControlPlane { processes, kubeconfig, kubectl, server, authority, admin, front_proxy, controller_manager_log, _ports: ports })
+        Ok(ControlPlane {
+            processes,
+            kubeconfig,
+            kubectl,
+            server,
+            authority,
+            admin,
+            front_proxy,
+            controller_manager_log,
+            _ports: ports,
+        })
     }
 
     pub(crate) fn kubeconfig(&self) -> &Path {
@@ -147,9 +228,23 @@ impl ControlPlane {
     }
 
     /// A kubeconfig with which a process is that ServiceAccount, and so has the rights that the manifests give it.
-    pub(crate) fn service_account(&self, run_dir: &RunDir, namespace: &str, name: &str) -> Result<PathBuf> {
-        let token = self.kubectl.run(["create", "token", name, "-n", namespace, "--duration=24h"]).context("cannot get a ServiceAccount's token")?;
-        kubeconfig::write(run_dir, &format!("pki/{name}.kubeconfig"), &self.server, self.authority.pem(), &Identity::Token(token.trim()))
+    pub(crate) fn service_account(
+        &self,
+        run_dir: &RunDir,
+        namespace: &str,
+        name: &str,
+    ) -> Result<PathBuf> {
+        let token = self
+            .kubectl
+            .run(["create", "token", name, "-n", namespace, "--duration=24h"])
+            .context("cannot get a ServiceAccount's token")?;
+        kubeconfig::write(
+            run_dir,
+            &format!("pki/{name}.kubeconfig"),
+            &self.server,
+            self.authority.pem(),
+            &Identity::Token(token.trim()),
+        )
     }
 
     pub(crate) fn check(&mut self) -> Result<()> {

@@ -70,7 +70,9 @@ mod linux {
 
     /// All processes with their parents, from `/proc/PID/stat` (proc_pid_stat(5)).
     fn processes() -> Vec<(u32, u32)> {
-        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+        let Ok(entries) = fs::read_dir("/proc") else {
+            return Vec::new();
+        };
         entries
             .flatten()
             .filter_map(|entry| {
@@ -83,7 +85,12 @@ mod linux {
 
     /// The command's name stands in parentheses and may itself hold spaces and parentheses: fields are counted from the last one.
     fn parent_of(stat: &str) -> Option<u32> {
-        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+        stat.rsplit_once(')')?
+            .1
+            .split_whitespace()
+            .nth(1)?
+            .parse()
+            .ok()
     }
 
     #[cfg(test)]

@@ -104,12 +104,24 @@ impl Environment {
 
     fn standalone(workspace: &Workspace, run_dir: RunDir) -> Result<Environment> {
         let kubeconfig = run_dir.path().join("kubeconfig");
-        let kubectl = Kubectl::new(kubectl_for_standalone(workspace)?, kubeconfig.clone(), run_dir.path().join("kubectl-cache"));
-        let mut host = Host::prepare(workspace, &run_dir, "joinery", Form::Standalone { kubeconfig: kubeconfig.clone() })?;
+        let kubectl = Kubectl::new(
+            kubectl_for_standalone(workspace)?,
+            kubeconfig.clone(),
+            run_dir.path().join("kubectl-cache"),
+        );
+        let mut host = Host::prepare(
+            workspace,
+            &run_dir,
+            "joinery",
+            Form::Standalone {
+                kubeconfig: kubeconfig.clone(),
+            },
+        )?;
         install_guests(workspace, host.plugins())?;
         say("starting joinery standalone");
         host.start(&kubectl)?;
-        let (url, authority) = kubeconfig::endpoint(&kubectl.json(["config", "view", "--raw", "-o", "json"])?)?;
+        let (url, authority) =
+            kubeconfig::endpoint(&kubectl.json(["config", "view", "--raw", "-o", "json"])?)?;
         let authority = run_dir.write("pki/serving-ca.crt", &authority)?;
         let controller = start_controller(workspace, &run_dir, &kubeconfig)?;
         link_programs(&run_dir, workspace, &kubectl)?;
@@ -138,21 +150,41 @@ impl Environment {
         let kubectl = control_plane.kubectl().clone();
         let serving_authority = Authority::new("joinery-serving")?;
         let authority = run_dir.write("pki/serving-ca.crt", serving_authority.pem())?;
-        let serving = serving_authority.server(&run_dir, "joinery", &["joinery.joinery-system.svc", "localhost", "127.0.0.1"])?;
+        let serving = serving_authority.server(
+            &run_dir,
+            "joinery",
+            &["joinery.joinery-system.svc", "localhost", "127.0.0.1"],
+        )?;
         let host_kubeconfig = run_dir.path().join("pki/joinery.kubeconfig");
-        let mut host = Host::prepare(workspace, &run_dir, "joinery", Form::Behind { upstream: host_kubeconfig.clone(), serving })?;
+        let mut host = Host::prepare(
+            workspace,
+            &run_dir,
+            "joinery",
+            Form::Behind {
+                upstream: host_kubeconfig.clone(),
+                serving,
+            },
+        )?;
         install_guests(workspace, host.plugins())?;
 
         say("applying deploy/overlays/local");
-        let manifests = Manifests::render(workspace, &kubectl, host.port(), serving_authority.pem())?;
+        let manifests =
+            Manifests::render(workspace, &kubectl, host.port(), serving_authority.pem())?;
         manifests.apply(&kubectl)?;
         control_plane.service_account(&run_dir, NAMESPACE, "joinery")?;
         let url = format!("https://127.0.0.1:{}", host.port());
-        let direct = direct_kubectl(&run_dir, &control_plane, "joinery", &url, serving_authority.pem())?;
+        let direct = direct_kubectl(
+            &run_dir,
+            &control_plane,
+            "joinery",
+            &url,
+            serving_authority.pem(),
+        )?;
         say("starting joinery serve");
         host.start(&direct)?;
         manifests.register(&kubectl)?;
-        let controller_kubeconfig = control_plane.service_account(&run_dir, NAMESPACE, "joinery-controller")?;
+        let controller_kubeconfig =
+            control_plane.service_account(&run_dir, NAMESPACE, "joinery-controller")?;
         let controller = start_controller(workspace, &run_dir, &controller_kubeconfig)?;
         link_programs(&run_dir, workspace, &kubectl)?;
         Ok(Environment {
@@ -171,7 +203,11 @@ impl Environment {
             host_log: host.log(),
             host: Mutex::new(host),
             controller_manager_log: Some(control_plane.controller_manager_log().to_owned()),
-            cluster: Some(Mutex::new(Cluster { control_plane, serving_authority, host_kubeconfig })),
+            cluster: Some(Mutex::new(Cluster {
+                control_plane,
+                serving_authority,
+                host_kubeconfig,
+            })),
             workspace: workspace.clone(),
             run_dir,
         })
@@ -267,7 +303,9 @@ impl Environment {
             .env("JOINERY_CA", &self.authority)
             .env("JOINERY_PLUGIN_DIR", &self.plugin_dir);
         if let Some(front_proxy) = &self.front_proxy {
-            command.env("FRONT_PROXY_CERT", &front_proxy.certificate).env("FRONT_PROXY_KEY", &front_proxy.key);
+            command
+                .env("FRONT_PROXY_CERT", &front_proxy.certificate)
+                .env("FRONT_PROXY_KEY", &front_proxy.key);
         }
         Ok(())
     }
@@ -300,7 +338,10 @@ impl Environment {
     /// # Errors
     /// In standalone, where there is no upstream to share, and when it does not get ready.
     pub fn side_host(&self, name: &str) -> Result<SideHost> {
-        let cluster = self.cluster.as_ref().context("only the cluster environment can have two hosts")?;
+        let cluster = self
+            .cluster
+            .as_ref()
+            .context("only the cluster environment can have two hosts")?;
         SideHost::start(&self.workspace, &self.run_dir, &lock(cluster), name)
     }
 
@@ -322,18 +363,43 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// An administrator's kubectl that speaks to a host itself.
-pub(crate) fn direct_kubectl(run_dir: &RunDir, control_plane: &ControlPlane, name: &str, url: &str, authority: &str) -> Result<Kubectl> {
+pub(crate) fn direct_kubectl(
+    run_dir: &RunDir,
+    control_plane: &ControlPlane,
+    name: &str,
+    url: &str,
+    authority: &str,
+) -> Result<Kubectl> {
     let file = format!("pki/{name}-direct.kubeconfig");
-    let kubeconfig = kubeconfig::write(run_dir, &file, url, authority, &Identity::Certificate(control_plane.admin()))?;
-    Ok(Kubectl::new(control_plane.kubectl().program().to_owned(), kubeconfig, run_dir.path().join(format!("kubectl-cache-{name}"))))
+    let kubeconfig = kubeconfig::write(
+        run_dir,
+        &file,
+        url,
+        authority,
+        &Identity::Certificate(control_plane.admin()),
+    )?;
+    Ok(Kubectl::new(
+        control_plane.kubectl().program().to_owned(),
+        kubeconfig,
+        run_dir.path().join(format!("kubectl-cache-{name}")),
+    ))
 }
 
 fn start_controller(workspace: &Workspace, run_dir: &RunDir, kubeconfig: &Path) -> Result<Process> {
     say("starting joinery-controller");
     let mut command = Command::new(workspace.binary("joinery-controller")?);
     // One alone: an election would only make its start take longer.
-    command.arg("--kubeconfig").arg(kubeconfig).args(["--leader-elect=false", "--namespace", NAMESPACE]);
-    Process::start("joinery-controller", &run_dir.logs(), CONTROLLER_GRACE, &mut command)
+    command.arg("--kubeconfig").arg(kubeconfig).args([
+        "--leader-elect=false",
+        "--namespace",
+        NAMESPACE,
+    ]);
+    Process::start(
+        "joinery-controller",
+        &run_dir.logs(),
+        CONTROLLER_GRACE,
+        &mut command,
+    )
 }
 
 /// Standalone needs no control plane, so nothing is built for it while the machine has a kubectl.
@@ -341,12 +407,18 @@ fn kubectl_for_standalone(workspace: &Workspace) -> Result<PathBuf> {
     if let Some(binaries) = ControlPlaneBinaries::cached(workspace) {
         return Ok(binaries.kubectl());
     }
-    let on_path = env::var_os("PATH").and_then(|path| env::split_paths(&path).map(|dir| dir.join("kubectl")).find(|file| file.is_file()));
+    let on_path = env::var_os("PATH").and_then(|path| {
+        env::split_paths(&path)
+            .map(|dir| dir.join("kubectl"))
+            .find(|file| file.is_file())
+    });
     match on_path {
         Some(kubectl) => Ok(kubectl),
         None => {
             say("there is no kubectl on PATH");
-            Ok(ControlPlaneBinaries::ensure(workspace).context("kubectl is missing: install it, or let it be built")?.kubectl())
+            Ok(ControlPlaneBinaries::ensure(workspace)
+                .context("kubectl is missing: install it, or let it be built")?
+                .kubectl())
         }
     }
 }
@@ -355,8 +427,12 @@ fn kubectl_for_standalone(workspace: &Workspace) -> Result<PathBuf> {
 fn link_programs(run_dir: &RunDir, workspace: &Workspace, kubectl: &Kubectl) -> Result<()> {
     let bin = run_dir.path().join("bin");
     let kubectl = std::path::absolute(kubectl.program()).context("cannot find kubectl")?;
-    for (name, program) in [("joinery", workspace.binary("joinery")?), ("kubectl", kubectl)] {
-        symlink(&program, bin.join(name)).with_context(|| format!("cannot link {}", program.display()))?;
+    for (name, program) in [
+        ("joinery", workspace.binary("joinery")?),
+        ("kubectl", kubectl),
+    ] {
+        symlink(&program, bin.join(name))
+            .with_context(|| format!("cannot link {}", program.display()))?;
     }
     Ok(())
 }

@@ -44,7 +44,10 @@ pub(crate) fn forget(pgid: u32) {
 
 /// The guardian's process id, once it runs: it must outlive what it guards.
 pub(crate) fn pid() -> Option<u32> {
-    let slot = GUARDIAN.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+    let slot = GUARDIAN
+        .get()?
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     slot.as_ref().map(|guardian| guardian.child.id())
 }
 
@@ -65,7 +68,10 @@ fn tell(line: &str) -> Result<()> {
         *slot = Some(start()?);
     }
     if let Some(guardian) = slot.as_mut() {
-        guardian.stdin.write_all(line.as_bytes()).context("the guardian of child processes is gone")?;
+        guardian
+            .stdin
+            .write_all(line.as_bytes())
+            .context("the guardian of child processes is gone")?;
     }
     Ok(())
 }

@@ -25,7 +25,10 @@ pub(crate) enum Form {
     /// `joinery standalone`, which writes this kubeconfig.
     Standalone { kubeconfig: PathBuf },
     /// `joinery serve` behind a kube-apiserver.
-    Behind { upstream: PathBuf, serving: KeyPairFiles },
+    Behind {
+        upstream: PathBuf,
+        serving: KeyPairFiles,
+    },
 }
 
 /// A host with its port, its folders and its process.
@@ -42,7 +45,12 @@ pub(crate) struct Host {
 
 impl Host {
     /// Lays out the host's folders; nothing runs yet.
-    pub(crate) fn prepare(workspace: &Workspace, run_dir: &RunDir, name: &str, form: Form) -> Result<Host> {
+    pub(crate) fn prepare(
+        workspace: &Workspace,
+        run_dir: &RunDir,
+        name: &str,
+        form: Form,
+    ) -> Result<Host> {
         Ok(Host {
             name: name.to_owned(),
             program: workspace.binary("joinery")?,
@@ -80,7 +88,10 @@ impl Host {
         let process = self.process.as_mut().context("the host does not run")?;
         wait::until(&format!("{} to be ready", self.name), READY, || {
             process.check()?;
-            Ok(direct.run(["get", "--raw", "/readyz", "--request-timeout=5s"]).is_ok().then_some(()))
+            Ok(direct
+                .run(["get", "--raw", "/readyz", "--request-timeout=5s"])
+                .is_ok()
+                .then_some(()))
         })
     }
 
@@ -91,15 +102,28 @@ impl Host {
             Form::Standalone { kubeconfig } => {
                 // A file of an earlier start must not be taken for this one's sign of readiness.
                 let _ = fs::remove_file(kubeconfig);
-                command.arg("standalone").arg("--kubeconfig").arg(kubeconfig);
+                command
+                    .arg("standalone")
+                    .arg("--kubeconfig")
+                    .arg(kubeconfig);
             }
             Form::Behind { upstream, serving } => {
                 command.arg("serve").arg("--kubeconfig").arg(upstream);
-                command.arg("--tls-cert-file").arg(&serving.certificate).arg("--tls-private-key-file").arg(&serving.key);
+                command
+                    .arg("--tls-cert-file")
+                    .arg(&serving.certificate)
+                    .arg("--tls-private-key-file")
+                    .arg(&serving.key);
             }
         }
-        command.arg("--listen").arg(format!("127.0.0.1:{}", self.port.number()));
-        command.arg("--data-dir").arg(&self.data).arg("--plugins").arg(&self.plugins);
+        command
+            .arg("--listen")
+            .arg(format!("127.0.0.1:{}", self.port.number()));
+        command
+            .arg("--data-dir")
+            .arg(&self.data)
+            .arg("--plugins")
+            .arg(&self.plugins);
         self.process = Some(Process::start(&self.name, &self.logs, GRACE, &mut command)?);
         Ok(())
     }
@@ -107,7 +131,11 @@ impl Host {
     /// Ends the process as an operator does (SIGTERM), or as a crash does.
     pub(crate) fn stop(&mut self, crash: bool) {
         if let Some(mut process) = self.process.take() {
-            if crash { process.kill() } else { process.stop() }
+            if crash {
+                process.kill()
+            } else {
+                process.stop()
+            }
         }
     }
 
@@ -123,10 +151,16 @@ impl Host {
 /// Copies the guests, each with its settings file if it has one (`plugins/NAME/SETTINGS`, named after the component), into a host's folder.
 pub(crate) fn install_guests(workspace: &Workspace, into: &Path) -> Result<()> {
     for guest in workspace.guests()? {
-        let stem = guest.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let stem = guest
+            .file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+            .unwrap_or_default();
         copy(&guest, &into.join(format!("{stem}.wasm")))?;
         for extension in ["yaml", "json"] {
-            let settings = workspace.plugins().join(stem.replace('_', "-")).join(format!("{stem}.{extension}"));
+            let settings = workspace
+                .plugins()
+                .join(stem.replace('_', "-"))
+                .join(format!("{stem}.{extension}"));
             if settings.is_file() {
                 copy(&settings, &into.join(format!("{stem}.{extension}")))?;
             }
@@ -136,6 +170,7 @@ pub(crate) fn install_guests(workspace: &Workspace, into: &Path) -> Result<()> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    fs::copy(from, to)
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
     Ok(())
 }

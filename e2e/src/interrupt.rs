@@ -30,12 +30,20 @@ impl std::error::Error for Interrupted {}
 /// # Errors
 /// When the signal handlers or their thread cannot be set up.
 pub fn listen() -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().context("cannot start the signal listener")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .context("cannot start the signal listener")?;
     let mut streams = {
         let _inside = runtime.enter();
         let mut streams = Vec::new();
-        for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-            let stream = signal(kind).with_context(|| format!("cannot listen for signal {}", kind.as_raw_value()))?;
+        for kind in [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+        ] {
+            let stream = signal(kind)
+                .with_context(|| format!("cannot listen for signal {}", kind.as_raw_value()))?;
             streams.push((kind.as_raw_value(), stream));
         }
         streams
@@ -44,7 +52,9 @@ pub fn listen() -> Result<()> {
         .name("signals".to_owned())
         .spawn(move || {
             runtime.block_on(async move {
-                let [(int, on_int), (term, on_term), (hup, on_hup)] = &mut streams[..] else { return };
+                let [(int, on_int), (term, on_term), (hup, on_hup)] = &mut streams[..] else {
+                    return;
+                };
                 loop {
                     let number = tokio::select! {
                         _ = on_int.recv() => *int,
@@ -94,7 +104,9 @@ pub fn sleep(duration: Duration) -> Result<()> {
 /// # Errors
 /// When the command cannot be started, or [`Interrupted`].
 pub fn status(command: &mut Command) -> Result<ExitStatus> {
-    let mut child = command.spawn().with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot run {}", command.get_program().display()))?;
     wait(&mut child)
 }
 

@@ -18,7 +18,13 @@ pub(crate) enum Identity<'a> {
 }
 
 /// Writes `FILE` below the run's folder: one cluster, one user, one context.
-pub(crate) fn write(run_dir: &RunDir, file: &str, server: &str, authority: &str, identity: &Identity<'_>) -> Result<PathBuf> {
+pub(crate) fn write(
+    run_dir: &RunDir,
+    file: &str,
+    server: &str,
+    authority: &str,
+    identity: &Identity<'_>,
+) -> Result<PathBuf> {
     let user = match identity {
         Identity::Certificate(files) => json!({
             "client-certificate-data": base64_of(&files.certificate)?,
@@ -39,13 +45,28 @@ pub(crate) fn write(run_dir: &RunDir, file: &str, server: &str, authority: &str,
 
 /// The server's address and the PEM of its authority, as kubectl reads them from a kubeconfig that somebody else wrote.
 pub(crate) fn endpoint(view: &Value) -> Result<(String, String)> {
-    let cluster = view.pointer("/clusters/0/cluster").context("the kubeconfig names no cluster")?;
-    let server = cluster.get("server").and_then(Value::as_str).context("the kubeconfig names no server")?;
-    let authority = match cluster.get("certificate-authority-data").and_then(Value::as_str) {
-        Some(data) => String::from_utf8(STANDARD.decode(data).context("certificate-authority-data is not base64")?)
-            .context("certificate-authority-data is not PEM")?,
+    let cluster = view
+        .pointer("/clusters/0/cluster")
+        .context("the kubeconfig names no cluster")?;
+    let server = cluster
+        .get("server")
+        .and_then(Value::as_str)
+        .context("the kubeconfig names no server")?;
+    let authority = match cluster
+        .get("certificate-authority-data")
+        .and_then(Value::as_str)
+    {
+        Some(data) => String::from_utf8(
+            STANDARD
+                .decode(data)
+                .context("certificate-authority-data is not base64")?,
+        )
+        .context("certificate-authority-data is not PEM")?,
         None => {
-            let path = cluster.get("certificate-authority").and_then(Value::as_str).context("the kubeconfig names no certificate authority")?;
+            let path = cluster
+                .get("certificate-authority")
+                .and_then(Value::as_str)
+                .context("the kubeconfig names no certificate authority")?;
             fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?
         }
     };

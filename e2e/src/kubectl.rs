@@ -18,7 +18,11 @@ pub struct Kubectl {
 
 impl Kubectl {
     pub(crate) fn new(program: PathBuf, kubeconfig: PathBuf, cache: PathBuf) -> Kubectl {
-        Kubectl { program, kubeconfig, cache }
+        Kubectl {
+            program,
+            kubeconfig,
+            cache,
+        }
     }
 
     /// The program itself.
@@ -30,7 +34,11 @@ impl Kubectl {
     /// A command to which more can be added before it is run.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(&self.program);
-        command.env("KUBECONFIG", &self.kubeconfig).env("KUBECACHEDIR", &self.cache).args(arguments).stdin(Stdio::null());
+        command
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("KUBECACHEDIR", &self.cache)
+            .args(arguments)
+            .stdin(Stdio::null());
         command
     }
 
@@ -38,8 +46,13 @@ impl Kubectl {
     ///
     /// # Errors
     /// When it cannot be run.
-    pub fn output<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<Output> {
-        self.command(arguments).output().with_context(|| format!("cannot run {}", self.program.display()))
+    pub fn output<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<Output> {
+        self.command(arguments)
+            .output()
+            .with_context(|| format!("cannot run {}", self.program.display()))
     }
 
     /// Runs kubectl and gives its stdout.
@@ -55,7 +68,11 @@ impl Kubectl {
     ///
     /// # Errors
     /// As [`Kubectl::run`].
-    pub fn run_with_input<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, input: &str) -> Result<String> {
+    pub fn run_with_input<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+        input: &str,
+    ) -> Result<String> {
         let command = self.command(arguments);
         run(command, Some(input))
     }
@@ -66,7 +83,8 @@ impl Kubectl {
     /// As [`Kubectl::run`], and when what it printed is not JSON.
     pub fn json<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<Value> {
         let printed = self.run(arguments)?;
-        serde_json::from_str(&printed).with_context(|| format!("kubectl printed no JSON: {printed}"))
+        serde_json::from_str(&printed)
+            .with_context(|| format!("kubectl printed no JSON: {printed}"))
     }
 }
 
@@ -75,15 +93,24 @@ fn run(mut command: Command, input: Option<&str>) -> Result<String> {
         command.stdin(Stdio::piped());
     }
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot run {}", command.get_program().display()))?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
         // A kubectl that failed early does not read it all; its exit status tells.
         let _ = stdin.write_all(input.as_bytes());
     }
-    let output = child.wait_with_output().context("cannot wait for kubectl")?;
+    let output = child
+        .wait_with_output()
+        .context("cannot wait for kubectl")?;
     if !output.status.success() {
         let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
-        bail!("kubectl {} failed ({}): {}", arguments.join(" "), output.status, String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "kubectl {} failed ({}): {}",
+            arguments.join(" "),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     String::from_utf8(output.stdout).context("kubectl printed what is not UTF-8")
 }

@@ -32,7 +32,10 @@ mod workspace;
 pub use binaries::ControlPlaneBinaries;
 pub use descendants::{become_subreaper, end_descendants};
 pub use environment::{Environment, FrontProxy, Kind};
-pub use interrupt::{Interrupted, interrupted, listen as listen_for_signals, sleep as interruptible_sleep, status as wait_for_status};
+pub use interrupt::{
+    Interrupted, interrupted, listen as listen_for_signals, sleep as interruptible_sleep,
+    status as wait_for_status,
+};
 pub use kubectl::Kubectl;
 pub use process::signal_process;
 pub use progress::say;

@@ -30,9 +30,18 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts `command` with its output appended to `LOGS/NAME.log`.
-    pub(crate) fn start(name: &str, logs: &Path, grace: Duration, command: &mut Command) -> Result<Process> {
+    pub(crate) fn start(
+        name: &str,
+        logs: &Path,
+        grace: Duration,
+        command: &mut Command,
+    ) -> Result<Process> {
         let log = logs.join(format!("{name}.log"));
-        let output = File::options().create(true).append(true).open(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
         let errors = output.try_clone().context("cannot share a log file")?;
         let child = command
             .stdin(Stdio::null())
@@ -40,8 +49,16 @@ impl Process {
             .stderr(errors)
             .process_group(0)
             .spawn()
-            .with_context(|| format!("cannot start {name} ({})", command.get_program().display()))?;
-        let process = Process { name: name.to_owned(), child, log, grace, ended: None };
+            .with_context(|| {
+                format!("cannot start {name} ({})", command.get_program().display())
+            })?;
+        let process = Process {
+            name: name.to_owned(),
+            child,
+            log,
+            grace,
+            ended: None,
+        };
         guardian::guard(process.id())?;
         Ok(process)
     }
@@ -60,7 +77,12 @@ impl Process {
         match self.poll()? {
             None => Ok(()),
             Some(status) => {
-                bail!("{} ended ({status}). The end of {}:\n{}", self.name, self.log.display(), tail(&self.log))
+                bail!(
+                    "{} ended ({status}). The end of {}:\n{}",
+                    self.name,
+                    self.log.display(),
+                    tail(&self.log)
+                )
             }
         }
     }
@@ -76,7 +98,9 @@ impl Process {
     }
 
     fn end(&mut self, first: Signal) {
-        let Some(group) = i32::try_from(self.id()).ok().and_then(Pid::from_raw) else { return };
+        let Some(group) = i32::try_from(self.id()).ok().and_then(Pid::from_raw) else {
+            return;
+        };
         let deadline = Instant::now() + self.grace;
         if matches!(self.poll(), Ok(None)) {
             let _ = kill_process_group(group, first);
@@ -94,7 +118,10 @@ impl Process {
 
     fn poll(&mut self) -> Result<Option<ExitStatus>> {
         if self.ended.is_none() {
-            self.ended = self.child.try_wait().with_context(|| format!("cannot wait for {}", self.name))?;
+            self.ended = self
+                .child
+                .try_wait()
+                .with_context(|| format!("cannot wait for {}", self.name))?;
         }
         Ok(self.ended)
     }
@@ -128,7 +155,11 @@ pub(crate) fn tail(log: &Path) -> String {
         Ok(text) => {
             let lines: Vec<&str> = text.lines().collect();
             let shown = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-            shown.iter().map(|line| format!("  | {line}")).collect::<Vec<_>>().join("\n")
+            shown
+                .iter()
+                .map(|line| format!("  | {line}"))
+                .collect::<Vec<_>>()
+                .join("\n")
         }
         Err(error) => format!("  | (cannot be read: {error})"),
     }
@@ -147,12 +178,16 @@ mod tests {
         std::fs::create_dir_all(&logs).unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo the reason; exit 3"]);
-        let mut process = Process::start("short", &logs, Duration::from_secs(1), &mut command).unwrap();
+        let mut process =
+            Process::start("short", &logs, Duration::from_secs(1), &mut command).unwrap();
         while process.check().is_ok() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let said = process.check().unwrap_err().to_string();
-        assert!(said.contains("short ended") && said.contains("the reason"), "{said}");
+        assert!(
+            said.contains("short ended") && said.contains("the reason"),
+            "{said}"
+        );
         std::fs::remove_dir_all(&logs).unwrap();
     }
 
@@ -162,7 +197,8 @@ mod tests {
         std::fs::create_dir_all(&logs).unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "trap '' TERM; sleep 1000 & echo $!; wait"]);
-        let mut process = Process::start("family", &logs, Duration::from_millis(100), &mut command).unwrap();
+        let mut process =
+            Process::start("family", &logs, Duration::from_millis(100), &mut command).unwrap();
         let grandchild: i32 = loop {
             let text = std::fs::read_to_string(process.log()).unwrap();
             if let Ok(pid) = text.trim().parse() {
@@ -174,8 +210,9 @@ mod tests {
         let grandchild = rustix::process::Pid::from_raw(grandchild).unwrap();
         for _ in 0..200 {
             let gone = rustix::process::test_kill_process(grandchild).is_err();
-            let zombie = std::fs::read_to_string(format!("/proc/{}/stat", grandchild.as_raw_nonzero()))
-                .is_ok_and(|stat| stat.contains(") Z "));
+            let zombie =
+                std::fs::read_to_string(format!("/proc/{}/stat", grandchild.as_raw_nonzero()))
+                    .is_ok_and(|stat| stat.contains(") Z "));
             if gone || zombie {
                 std::fs::remove_dir_all(&logs).unwrap();
                 return;

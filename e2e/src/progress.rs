@@ -8,5 +8,9 @@ static START: OnceLock<Instant> = OnceLock::new();
 /// Prints `message` on stderr behind the seconds since the first call. stdout stays free for what a command given by the user prints.
 pub fn say(message: impl AsRef<str>) {
     let start = START.get_or_init(Instant::now);
-    eprintln!("[{:6.1}s] {}", start.elapsed().as_secs_f64(), message.as_ref());
+    eprintln!(
+        "[{:6.1}s] {}",
+        start.elapsed().as_secs_f64(),
+        message.as_ref()
+    );
 }

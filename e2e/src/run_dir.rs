@@ -22,18 +22,28 @@ impl RunDir {
     /// When the folder cannot be created, emptied or locked.
     pub fn take(checkout: &Path, name: &str) -> Result<RunDir> {
         let parent = checkout.join(".joinery");
-        fs::create_dir_all(&parent).with_context(|| format!("cannot create {}", parent.display()))?;
+        fs::create_dir_all(&parent)
+            .with_context(|| format!("cannot create {}", parent.display()))?;
         for number in 1..=AT_ONCE {
-            let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+            let name = if number == 1 {
+                name.to_owned()
+            } else {
+                format!("{name}-{number}")
+            };
             let lock_path = parent.join(format!(".{name}.lock"));
-            let lock =
-                File::options().create(true).truncate(false).write(true).open(&lock_path).with_context(|| format!("cannot write {}", lock_path.display()))?;
+            let lock = File::options()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(&lock_path)
+                .with_context(|| format!("cannot write {}", lock_path.display()))?;
             if lock.try_lock().is_err() {
                 continue;
             }
             let path = parent.join(&name);
             if path.exists() {
-                fs::remove_dir_all(&path).with_context(|| format!("cannot empty {}", path.display()))?;
+                fs::remove_dir_all(&path)
+                    .with_context(|| format!("cannot empty {}", path.display()))?;
             }
             let run_dir = RunDir { path, _lock: lock };
             for folder in ["logs", "bin", "plugins", "data", "pki"] {
@@ -75,7 +85,9 @@ impl RunDir {
             .mode(0o600)
             .open(&path)
             .with_context(|| format!("cannot write {}", path.display()))?;
-        opened.write_all(contents.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+        opened
+            .write_all(contents.as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
     }
 }

@@ -39,7 +39,13 @@ pub(crate) fn settle(kubectl: &Kubectl, mut check: impl FnMut() -> Result<()>) -
             }
         }
     });
-    waited.map_err(|error| if last_reason.is_empty() { error } else { error.context(format!("not settled: {last_reason}")) })
+    waited.map_err(|error| {
+        if last_reason.is_empty() {
+            error
+        } else {
+            error.context(format!("not settled: {last_reason}"))
+        }
+    })
 }
 
 /// The state of all CombinedTasks, or why it is not the last one.
@@ -51,11 +57,22 @@ fn settled(kubectl: &Kubectl) -> Result<Vec<String>> {
     for task in &tasks {
         let name = full_name(task);
         let generation = task.pointer("/metadata/generation");
-        ensure!(generation.is_some() && task.pointer("/status/observedGeneration") == generation, "the controller has not observed {name}");
-        let Some(joined) = combined.iter().find(|joined| full_name(joined) == name) else { anyhow::bail!("there is no CombinedTask {name}") };
+        ensure!(
+            generation.is_some() && task.pointer("/status/observedGeneration") == generation,
+            "the controller has not observed {name}"
+        );
+        let Some(joined) = combined.iter().find(|joined| full_name(joined) == name) else {
+            anyhow::bail!("there is no CombinedTask {name}")
+        };
         let version = text(task, "/metadata/resourceVersion");
-        ensure!(text(joined, "/status/taskResourceVersion") == version, "CombinedTask {name} shows an earlier state of its Task");
-        let events = joined.pointer("/status/events").and_then(Value::as_array).map_or(0, Vec::len);
+        ensure!(
+            text(joined, "/status/taskResourceVersion") == version,
+            "CombinedTask {name} shows an earlier state of its Task"
+        );
+        let events = joined
+            .pointer("/status/events")
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len);
         ensure!(events > 0, "CombinedTask {name} has no Events");
         state.push(format!("{name} {version} {events}"));
     }
@@ -71,9 +88,16 @@ fn items(kubectl: &Kubectl, resource: &str) -> Result<Vec<Value>> {
 }
 
 fn full_name(object: &Value) -> String {
-    format!("{}/{}", text(object, "/metadata/namespace"), text(object, "/metadata/name"))
+    format!(
+        "{}/{}",
+        text(object, "/metadata/namespace"),
+        text(object, "/metadata/name")
+    )
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }

@@ -22,14 +22,43 @@ pub struct SideHost {
 }
 
 impl SideHost {
-    pub(crate) fn start(workspace: &Workspace, run_dir: &RunDir, cluster: &Cluster, name: &str) -> Result<SideHost> {
-        let serving = cluster.serving_authority.server(run_dir, name, &["joinery.joinery-system.svc", "localhost", "127.0.0.1"])?;
-        let mut host = Host::prepare(workspace, run_dir, name, Form::Behind { upstream: cluster.host_kubeconfig.clone(), serving })?;
+    pub(crate) fn start(
+        workspace: &Workspace,
+        run_dir: &RunDir,
+        cluster: &Cluster,
+        name: &str,
+    ) -> Result<SideHost> {
+        let serving = cluster.serving_authority.server(
+            run_dir,
+            name,
+            &["joinery.joinery-system.svc", "localhost", "127.0.0.1"],
+        )?;
+        let mut host = Host::prepare(
+            workspace,
+            run_dir,
+            name,
+            Form::Behind {
+                upstream: cluster.host_kubeconfig.clone(),
+                serving,
+            },
+        )?;
         install_guests(workspace, host.plugins())?;
         let url = format!("https://127.0.0.1:{}", host.port());
-        let direct = direct_kubectl(run_dir, &cluster.control_plane, name, &url, cluster.serving_authority.pem())?;
+        let direct = direct_kubectl(
+            run_dir,
+            &cluster.control_plane,
+            name,
+            &url,
+            cluster.serving_authority.pem(),
+        )?;
         host.start(&direct)?;
-        Ok(SideHost { direct, url, plugin_dir: host.plugins().to_owned(), log: host.log(), host: Mutex::new(host) })
+        Ok(SideHost {
+            direct,
+            url,
+            plugin_dir: host.plugins().to_owned(),
+            log: host.log(),
+            host: Mutex::new(host),
+        })
     }
 
     /// kubectl as an administrator, straight to this host.

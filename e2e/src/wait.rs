@@ -9,7 +9,11 @@ use crate::interrupt;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Asks `probe` until it gives a value. An error of the probe, a signal or the end of `timeout` ends the wait.
-pub(crate) fn until<T>(what: &str, timeout: Duration, mut probe: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+pub(crate) fn until<T>(
+    what: &str,
+    timeout: Duration,
+    mut probe: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let end = Instant::now() + timeout;
     loop {
         interrupt::check()?;

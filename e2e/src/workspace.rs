@@ -22,8 +22,12 @@ impl Workspace {
     /// The checkout that this program was built from.
     #[must_use]
     pub fn here() -> Workspace {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
-        Workspace { root: root.to_owned() }
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .unwrap_or(Path::new("."));
+        Workspace {
+            root: root.to_owned(),
+        }
     }
 
     /// Its top folder.
@@ -49,7 +53,11 @@ impl Workspace {
             dir = dir.parent().unwrap_or(dir);
         }
         let path = dir.join(name);
-        ensure!(path.is_file(), "{} was not built: run `cargo build --workspace --all-targets`", path.display());
+        ensure!(
+            path.is_file(),
+            "{} was not built: run `cargo build --workspace --all-targets`",
+            path.display()
+        );
         Ok(path)
     }
 
@@ -60,14 +68,23 @@ impl Workspace {
     pub fn guests(&self) -> Result<Vec<PathBuf>> {
         let dir = self.guest_target().join(WASM).join("release");
         let mut found = Vec::new();
-        for entry in fs::read_dir(&dir).with_context(|| format!("no guests were built: cannot read {}", dir.display()))? {
+        for entry in fs::read_dir(&dir)
+            .with_context(|| format!("no guests were built: cannot read {}", dir.display()))?
+        {
             let path = entry.context("cannot read the guests' folder")?.path();
-            if path.extension().is_some_and(|extension| extension == "wasm") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "wasm")
+            {
                 found.push(path);
             }
         }
         found.sort();
-        ensure!(!found.is_empty(), "no guests were built: {} holds no .wasm", dir.display());
+        ensure!(
+            !found.is_empty(),
+            "no guests were built: {} holds no .wasm",
+            dir.display()
+        );
         Ok(found)
     }
 
@@ -76,14 +93,26 @@ impl Workspace {
     /// # Errors
     /// When something is missing and rustup cannot add it.
     pub fn ensure_toolchain(&self, components: &[&str]) -> Result<()> {
-        let sysroot = Command::new("rustc").args(["--print", "sysroot"]).current_dir(&self.root).output().context("cannot run rustc")?;
-        ensure!(sysroot.status.success(), "rustc --print sysroot failed: {}", String::from_utf8_lossy(&sysroot.stderr));
+        let sysroot = Command::new("rustc")
+            .args(["--print", "sysroot"])
+            .current_dir(&self.root)
+            .output()
+            .context("cannot run rustc")?;
+        ensure!(
+            sysroot.status.success(),
+            "rustc --print sysroot failed: {}",
+            String::from_utf8_lossy(&sysroot.stderr)
+        );
         let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot.stdout).trim());
         if !sysroot.join("lib/rustlib").join(WASM).join("lib").is_dir() {
             self.rustup(&["target", "add", WASM])?;
         }
         for component in components {
-            let program = if *component == "clippy" { "cargo-clippy" } else { component };
+            let program = if *component == "clippy" {
+                "cargo-clippy"
+            } else {
+                component
+            };
             if !sysroot.join("bin").join(program).is_file() {
                 self.rustup(&["component", "add", component])?;
             }
@@ -93,9 +122,23 @@ impl Workspace {
 
     fn rustup(&self, arguments: &[&str]) -> Result<()> {
         say(format!("rustup {}", arguments.join(" ")));
-        let status = interrupt::status(Command::new("rustup").args(arguments).current_dir(&self.root).stdin(Stdio::null()))
-            .with_context(|| format!("the toolchain lacks something that only rustup can add (rustup {})", arguments.join(" ")))?;
-        ensure!(status.success(), "rustup {} failed ({status})", arguments.join(" "));
+        let status = interrupt::status(
+            Command::new("rustup")
+                .args(arguments)
+                .current_dir(&self.root)
+                .stdin(Stdio::null()),
+        )
+        .with_context(|| {
+            format!(
+                "the toolchain lacks something that only rustup can add (rustup {})",
+                arguments.join(" ")
+            )
+        })?;
+        ensure!(
+            status.success(),
+            "rustup {} failed ({status})",
+            arguments.join(" ")
+        );
         Ok(())
     }
 
@@ -105,20 +148,31 @@ impl Workspace {
     /// When cargo cannot be run or fails.
     pub fn cargo(&self, folder: &str, arguments: &[&str], envs: &[(&str, &str)]) -> Result<()> {
         let mut command = Command::new("cargo");
-        command.args(arguments).current_dir(self.root.join(folder)).stdin(Stdio::null()).envs(envs.iter().copied());
+        command
+            .args(arguments)
+            .current_dir(self.root.join(folder))
+            .stdin(Stdio::null())
+            .envs(envs.iter().copied());
         if folder == "plugins" {
             command.env("CARGO_TARGET_DIR", self.guest_target());
         }
         // Set by the cargo that runs this program: they speak of its package, and build scripts that watch them would run again.
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
-            if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_PRIMARY_PACKAGE" {
+            if name.starts_with("CARGO_PKG_")
+                || name.starts_with("CARGO_MANIFEST_")
+                || name == "CARGO_PRIMARY_PACKAGE"
+            {
                 command.env_remove(&*name);
             }
         }
         let status = interrupt::status(&mut command)?;
         if !status.success() {
-            let place = if folder.is_empty() { String::new() } else { format!(" in {folder}/") };
+            let place = if folder.is_empty() {
+                String::new()
+            } else {
+                format!(" in {folder}/")
+            };
             bail!("cargo {}{place} failed ({status})", arguments.join(" "));
         }
         Ok(())
@@ -131,7 +185,11 @@ impl Workspace {
     /// When the build fails.
     pub fn build_host(&self) -> Result<()> {
         say("building the host and the controller (cargo build --workspace --all-targets)");
-        self.cargo("", &["build", "--workspace", "--all-targets", "--locked"], &[])
+        self.cargo(
+            "",
+            &["build", "--workspace", "--all-targets", "--locked"],
+            &[],
+        )
     }
 
     /// Builds the guests, optimised, as components.
@@ -139,8 +197,14 @@ impl Workspace {
     /// # Errors
     /// When the build fails.
     pub fn build_guests(&self) -> Result<()> {
-        say(format!("building the guests (cargo build --release --target {WASM} in plugins/)"));
-        self.cargo("plugins", &["build", "--release", "--target", WASM, "--locked"], &[])
+        say(format!(
+            "building the guests (cargo build --release --target {WASM} in plugins/)"
+        ));
+        self.cargo(
+            "plugins",
+            &["build", "--release", "--target", WASM, "--locked"],
+            &[],
+        )
     }
 
     fn guest_target(&self) -> PathBuf {

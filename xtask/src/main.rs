@@ -39,7 +39,9 @@ fn main() -> ExitCode {
             eprintln!("error: {error:#}");
             match error.downcast_ref::<Interrupted>() {
                 // As a shell reports a child that died of a signal.
-                Some(Interrupted(number)) => ExitCode::from(128_u8.saturating_add(u8::try_from(*number).unwrap_or(0))),
+                Some(Interrupted(number)) => {
+                    ExitCode::from(128_u8.saturating_add(u8::try_from(*number).unwrap_or(0)))
+                }
                 None => ExitCode::FAILURE,
             }
         }

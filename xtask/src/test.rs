@@ -29,12 +29,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn all(arguments: &Arguments, workspace: &Workspace, stages: &mut Stages) -> Result<()> {
     let full = if arguments.full { "1" } else { "0" };
     let envs = [("JOINERY_TEST_FULL", full), ("JOINERY_E2E_BUILT", "1")];
-    let cargo = |folder: &str, line: &str| workspace.cargo(folder, &line.split(' ').collect::<Vec<_>>(), &envs);
+    let cargo = |folder: &str, line: &str| {
+        workspace.cargo(folder, &line.split(' ').collect::<Vec<_>>(), &envs)
+    };
 
     // It takes longest when nothing is cached, and runs at low priority behind the Rust compiler.
     let mut control_plane = (!arguments.quick).then(|| in_background(workspace));
 
-    stages.run("toolchain", || workspace.ensure_toolchain(&["rustfmt", "clippy"]))?;
+    stages.run("toolchain", || {
+        workspace.ensure_toolchain(&["rustfmt", "clippy"])
+    })?;
     stages.run("fmt", || {
         cargo("", "fmt --all --check")?;
         cargo("plugins", "fmt --all --check")
@@ -42,7 +46,10 @@ fn all(arguments: &Arguments, workspace: &Workspace, stages: &mut Stages) -> Res
     stages.run("clippy", || {
         cargo("", "clippy --workspace --all-targets -- -D warnings")?;
         cargo("", "clippy --workspace --test e2e -- -D warnings")?;
-        cargo("plugins", "clippy --workspace --all-targets --locked -- -D warnings")
+        cargo(
+            "plugins",
+            "clippy --workspace --all-targets --locked -- -D warnings",
+        )
     })?;
     stages.run("guests", || workspace.build_guests())?;
     stages.run("build", || workspace.build_host())?;
@@ -50,18 +57,32 @@ fn all(arguments: &Arguments, workspace: &Workspace, stages: &mut Stages) -> Res
         cargo("", "test --workspace --all-targets")?;
         cargo("", "test --workspace --doc")
     })?;
-    stages.run("test guests", || cargo("plugins", "test --workspace --locked"))?;
-    stages.run("e2e standalone", || cargo("", "test --workspace --test e2e -- standalone::"))?;
+    stages.run("test guests", || {
+        cargo("plugins", "test --workspace --locked")
+    })?;
+    stages.run("e2e standalone", || {
+        cargo("", "test --workspace --test e2e -- standalone::")
+    })?;
     if let Some(building) = control_plane.take() {
-        stages.run("control plane", || building.join().map_err(|_| anyhow!("the build of the control plane panicked"))?)?;
-        stages.run("e2e cluster", || cargo("", "test --workspace --test e2e -- cluster::"))?;
+        stages.run("control plane", || {
+            building
+                .join()
+                .map_err(|_| anyhow!("the build of the control plane panicked"))?
+        })?;
+        stages.run("e2e cluster", || {
+            cargo("", "test --workspace --test e2e -- cluster::")
+        })?;
     }
     Ok(())
 }
 
 fn in_background(workspace: &Workspace) -> JoinHandle<Result<()>> {
     let workspace = workspace.clone();
-    thread::spawn(move || ControlPlaneBinaries::ensure(&workspace).map(|_| ()).context("cannot get a control plane"))
+    thread::spawn(move || {
+        ControlPlaneBinaries::ensure(&workspace)
+            .map(|_| ())
+            .context("cannot get a control plane")
+    })
 }
 
 /// What ran, and for how long.
@@ -83,7 +104,11 @@ impl Stages {
     fn print(&self) {
         println!("\nstage             seconds");
         for (name, took, passed) in &self.done {
-            println!("{name:<16} {:8.1}  {}", took.as_secs_f64(), if *passed { "ok" } else { "FAILED" });
+            println!(
+                "{name:<16} {:8.1}  {}",
+                took.as_secs_f64(),
+                if *passed { "ok" } else { "FAILED" }
+            );
         }
         let total: Duration = self.done.iter().map(|(_, took, _)| *took).sum();
         println!("{:<16} {:8.1}", "total", total.as_secs_f64());

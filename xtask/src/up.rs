@@ -8,7 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use joinery_e2e::{Environment, Kind, Workspace, end_descendants, interrupted, interruptible_sleep, say, signal_process};
+use joinery_e2e::{
+    Environment, Kind, Workspace, end_descendants, interrupted, interruptible_sleep, say,
+    signal_process,
+};
 
 const POLL: Duration = Duration::from_millis(50);
 /// How long the command may take to end after a signal.
@@ -29,7 +32,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let kind = if arguments.cluster { Kind::Cluster } else { Kind::Standalone };
+    let kind = if arguments.cluster {
+        Kind::Cluster
+    } else {
+        Kind::Standalone
+    };
     let workspace = Workspace::here();
     workspace.ensure_toolchain(&[])?;
     workspace.build_guests()?;
@@ -57,7 +64,10 @@ fn stay_up(environment: &Environment) -> Result<ExitCode> {
 fn what_to_type(environment: &Environment) -> String {
     let shown = |path: &Path| path.display().to_string();
     let kubectl = if environment.kind() == Kind::Cluster {
-        format!("    export PATH={}:$PATH\n", shown(&environment.run_dir().path().join("bin")))
+        format!(
+            "    export PATH={}:$PATH\n",
+            shown(&environment.run_dir().path().join("bin"))
+        )
     } else {
         String::new()
     };
@@ -78,10 +88,15 @@ fn run_in(environment: &Environment, program: &str, arguments: &[String]) -> Res
     let mut command = Command::new(program);
     command.args(arguments);
     environment.describe_to(&mut command)?;
-    let shown = std::iter::once(program).chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>().join(" ");
+    let shown = std::iter::once(program)
+        .chain(arguments.iter().map(String::as_str))
+        .collect::<Vec<_>>()
+        .join(" ");
     say(format!("running {shown}"));
     // It stays in our process group: it may be a shell that wants the terminal.
-    let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot run {program}"))?;
     let status = wait(&mut child, environment)?;
     end_descendants(&environment.process_ids());
     say(format!("{program} ended ({status}); stopping"));
@@ -119,7 +134,9 @@ fn wait(child: &mut Child, environment: &Environment) -> Result<ExitStatus> {
 
 /// As a shell gives it: 128 and the signal's number for a command that died of one.
 fn code_of(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|number| 128 + number));
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|number| 128 + number));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 

@@ -25,73 +25,114 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Who speaks to which server.
 #[derive(Clone)]
-pub struct Client {
+pub(crate) struct Client {
     address: String,
     tls: Arc<ClientConfig>,
+    without_certificate: Arc<ClientConfig>,
     headers: Vec<(String, String)>,
 }
 
 /// A whole answer.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: StatusCode,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {
     /// The body as JSON; fails the test if it is not.
-    pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{}: no JSON ({error}): {}", self.status, self.text()))
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{}: no JSON ({error}): {}", self.status, self.text()))
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// Content-Type without parameters.
-    pub fn content_type(&self) -> &str {
-        let whole = self.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    pub(crate) fn content_type(&self) -> &str {
+        let whole = self
+            .headers
+            .get("content-type")
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
         whole.split(';').next().unwrap_or_default().trim()
     }
 }
 
 impl Client {
     /// The administrator of the environment's kubeconfig: through kube-apiserver where there is one.
-    pub fn admin(environment: &Environment) -> Client {
+    pub(crate) fn admin(environment: &Environment) -> Client {
         Client::of_kubeconfig(environment.kubectl())
     }
 
     /// The administrator, straight to the host.
-    pub fn direct(environment: &Environment) -> Client {
+    pub(crate) fn direct(environment: &Environment) -> Client {
         Client::of_kubeconfig(environment.direct())
     }
 
     /// Whoever a kubectl speaks as, to whom it speaks.
-    pub fn of_kubeconfig(kubectl: &joinery_e2e::Kubectl) -> Client {
-        let view = kubectl.json(["config", "view", "--raw", "--flatten", "-o", "json"]).unwrap();
-        let text = |pointer: &str| view.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    pub(crate) fn of_kubeconfig(kubectl: &joinery_e2e::Kubectl) -> Client {
+        let view = kubectl
+            .json(["config", "view", "--raw", "--flatten", "-o", "json"])
+            .unwrap();
+        let text = |pointer: &str| {
+            view.pointer(pointer)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
         let pem = |pointer: &str| text(pointer).map(|data| decode_base64(&data));
         let server = text("/clusters/0/cluster/server").expect("a server");
-        let authority = pem("/clusters/0/cluster/certificate-authority-data").expect("an authority");
-        let identity = pem("/users/0/user/client-certificate-data").zip(pem("/users/0/user/client-key-data"));
+        let authority =
+            pem("/clusters/0/cluster/certificate-authority-data").expect("an authority");
+        let identity =
+            pem("/users/0/user/client-certificate-data").zip(pem("/users/0/user/client-key-data"));
         let mut client = Client::new(&server, &authority, identity);
         if let Some(token) = text("/users/0/user/token") {
-            client.headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
+            client
+                .headers
+                .push(("Authorization".to_owned(), format!("Bearer {token}")));
         }
         client
     }
 
     /// The aggregator's place: straight to `url`, with the front proxy's certificate, speaking for `user`.
-    pub fn front_proxy(environment: &Environment, url: &str, user: &str, groups: &[&str]) -> Client {
-        let proxy = environment.front_proxy().expect("the cluster's front proxy");
+    pub(crate) fn front_proxy(
+        environment: &Environment,
+        url: &str,
+        user: &str,
+        groups: &[&str],
+    ) -> Client {
+        let proxy = environment
+            .front_proxy()
+            .expect("the cluster's front proxy");
         let read = |path: &Path| fs::read(path).unwrap();
-        let mut client = Client::new(url, &read(environment.authority()), Some((read(&proxy.certificate), read(&proxy.key))));
-        client.headers.push(("X-Remote-User".to_owned(), user.to_owned()));
+        let mut client = Client::new(
+            url,
+            &read(environment.authority()),
+            Some((read(&proxy.certificate), read(&proxy.key))),
+        );
+        client
+            .headers
+            .push(("X-Remote-User".to_owned(), user.to_owned()));
         for group in groups {
-            client.headers.push(("X-Remote-Group".to_owned(), (*group).to_owned()));
+            client
+                .headers
+                .push(("X-Remote-Group".to_owned(), (*group).to_owned()));
         }
         client
+    }
+
+    /// The same server, without any certificate or header.
+    pub(crate) fn anonymous(&self) -> Client {
+        Client {
+            address: self.address.clone(),
+            tls: self.without_certificate.clone(),
+            without_certificate: self.without_certificate.clone(),
+            headers: Vec::new(),
+        }
     }
 
     fn new(url: &str, authority: &[u8], identity: Option<(Vec<u8>, Vec<u8>)>) -> Client {
@@ -99,62 +140,113 @@ impl Client {
         for certificate in CertificateDer::pem_slice_iter(authority) {
             roots.add(certificate.unwrap()).unwrap();
         }
-        let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots);
+        let builder =
+            ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_root_certificates(roots);
         let tls = match identity {
             Some((certificate, key)) => {
-                let chain = CertificateDer::pem_slice_iter(&certificate).map(Result::unwrap).collect();
-                builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(&key).unwrap()).unwrap()
+                let chain = CertificateDer::pem_slice_iter(&certificate)
+                    .map(Result::unwrap)
+                    .collect();
+                builder
+                    .clone()
+                    .with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(&key).unwrap())
+                    .unwrap()
             }
-            None => builder.with_no_client_auth(),
+            None => builder.clone().with_no_client_auth(),
         };
-        let address = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
-        Client { address, tls: Arc::new(tls), headers: Vec::new() }
+        let without_certificate = Arc::new(builder.with_no_client_auth());
+        let address = url
+            .trim_start_matches("https://")
+            .trim_end_matches('/')
+            .to_owned();
+        Client {
+            address,
+            tls: Arc::new(tls),
+            without_certificate,
+            headers: Vec::new(),
+        }
     }
 
     /// One request on a connection of its own.
-    pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
         self.connect().send(method, path, headers, body).unwrap()
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.send("GET", path, &[], Bytes::new())
     }
 
     /// A connection that is kept for many requests.
-    pub fn connect(&self) -> Connection {
+    pub(crate) fn connect(&self) -> Connection {
         let sender = runtime().block_on(self.dial()).unwrap();
-        Connection { client: self.clone(), sender }
+        Connection {
+            client: self.clone(),
+            sender,
+        }
     }
 
     /// Opens a watch, and returns once its headers have arrived.
-    pub fn watch(&self, path: &str) -> Result<Watch, Answer> {
+    pub(crate) fn watch(&self, path: &str) -> Result<Watch, Box<Answer>> {
         let request = self.request("GET", path, &[], Bytes::new());
         runtime().block_on(async {
             let mut sender = self.dial().await.unwrap();
-            let response = tokio::time::timeout(PATIENCE, sender.send_request(request)).await.expect("headers in time").unwrap();
+            let response = tokio::time::timeout(PATIENCE, sender.send_request(request))
+                .await
+                .expect("headers in time")
+                .unwrap();
             if response.status() != StatusCode::OK {
-                return Err(whole(response).await.unwrap());
+                return Err(Box::new(whole(response).await.unwrap()));
             }
-            Ok(Watch { _sender: sender, body: response.into_body(), buffer: BytesMut::new() })
+            Ok(Watch {
+                _sender: sender,
+                body: response.into_body(),
+                buffer: BytesMut::new(),
+            })
         })
     }
 
     async fn dial(&self) -> Result<SendRequest<Full<Bytes>>, String> {
-        let tcp = TcpStream::connect(&self.address).await.map_err(|error| format!("{}: {error}", self.address))?;
+        let tcp = TcpStream::connect(&self.address)
+            .await
+            .map_err(|error| format!("{}: {error}", self.address))?;
         tcp.set_nodelay(true).map_err(|error| error.to_string())?;
-        let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host).to_owned();
+        let host = self
+            .address
+            .rsplit_once(':')
+            .map_or(self.address.as_str(), |(host, _)| host)
+            .to_owned();
         let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
-        let stream = TlsConnector::from(self.tls.clone()).connect(name, tcp).await.map_err(|error| error.to_string())?;
-        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        let stream = TlsConnector::from(self.tls.clone())
+            .connect(name, tcp)
+            .await
+            .map_err(|error| error.to_string())?;
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| error.to_string())?;
         tokio::spawn(connection);
         Ok(sender)
     }
 
-    fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Bytes) -> Request<Full<Bytes>> {
-        let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(path).header("Host", &self.address);
+    fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Bytes,
+    ) -> Request<Full<Bytes>> {
+        let mut request = Request::builder()
+            .method(Method::from_bytes(method.as_bytes()).unwrap())
+            .uri(path)
+            .header("Host", &self.address);
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
@@ -166,25 +258,36 @@ impl Client {
 }
 
 /// A kept connection.
-pub struct Connection {
+pub(crate) struct Connection {
     client: Client,
     sender: SendRequest<Full<Bytes>>,
 }
 
 impl Connection {
     /// One request; an error says that the connection failed.
-    pub fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Result<Answer, String> {
+    pub(crate) fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Result<Answer, String> {
         let request = self.client.request(method, path, headers, body.into());
         runtime().block_on(async {
-            self.sender.ready().await.map_err(|error| error.to_string())?;
-            let response = tokio::time::timeout(PATIENCE, self.sender.send_request(request)).await.map_err(|_| "no answer".to_owned())?;
+            self.sender
+                .ready()
+                .await
+                .map_err(|error| error.to_string())?;
+            let response = tokio::time::timeout(PATIENCE, self.sender.send_request(request))
+                .await
+                .map_err(|_| "no answer".to_owned())?;
             whole(response.map_err(|error| error.to_string())?).await
         })
     }
 }
 
 /// An open watch.
-pub struct Watch {
+pub(crate) struct Watch {
     _sender: SendRequest<Full<Bytes>>,
     body: Incoming,
     buffer: BytesMut,
@@ -192,13 +295,16 @@ pub struct Watch {
 
 impl Watch {
     /// The next frame within `patience`; none when there is none, or the stream ended.
-    pub fn next(&mut self, patience: Duration) -> Option<Value> {
+    pub(crate) fn next(&mut self, patience: Duration) -> Option<Value> {
         runtime().block_on(async {
             let end = tokio::time::Instant::now() + patience;
             loop {
                 if let Some(length) = self.buffer.iter().position(|byte| *byte == b'\n') {
                     let line = self.buffer.split_to(length + 1);
-                    return Some(serde_json::from_slice(&line).unwrap_or_else(|error| panic!("no watch frame ({error}): {line:?}")));
+                    return Some(
+                        serde_json::from_slice(&line)
+                            .unwrap_or_else(|error| panic!("no watch frame ({error}): {line:?}")),
+                    );
                 }
                 match tokio::time::timeout_at(end, self.body.frame()).await {
                     Ok(Some(Ok(frame))) => {
@@ -213,10 +319,16 @@ impl Watch {
     }
 
     /// The next frame that `wanted` accepts; fails the test when none comes within `patience`.
-    pub fn expect(&mut self, what: &str, patience: Duration, mut wanted: impl FnMut(&Value) -> bool) -> Value {
+    pub(crate) fn expect(
+        &mut self,
+        what: &str,
+        patience: Duration,
+        mut wanted: impl FnMut(&Value) -> bool,
+    ) -> Value {
         let end = std::time::Instant::now() + patience;
         let mut seen = Vec::new();
-        while let Some(frame) = self.next(end.saturating_duration_since(std::time::Instant::now())) {
+        while let Some(frame) = self.next(end.saturating_duration_since(std::time::Instant::now()))
+        {
             if wanted(&frame) {
                 return frame;
             }
@@ -227,20 +339,39 @@ impl Watch {
 }
 
 fn summary(frame: &Value) -> String {
-    let text = |pointer: &str| frame.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    format!("{} {}/{} {}", text("/type"), text("/object/metadata/namespace"), text("/object/metadata/name"), text("/object/message"))
+    let text = |pointer: &str| {
+        frame
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    format!(
+        "{} {}/{} {}",
+        text("/type"),
+        text("/object/metadata/namespace"),
+        text("/object/metadata/name"),
+        text("/object/message")
+    )
 }
 
 async fn whole(response: http::Response<Incoming>) -> Result<Answer, String> {
     let (parts, body) = response.into_parts();
-    let body = tokio::time::timeout(PATIENCE, body.collect()).await.map_err(|_| "the body did not end".to_owned())?;
+    let body = tokio::time::timeout(PATIENCE, body.collect())
+        .await
+        .map_err(|_| "the body did not end".to_owned())?;
     let body = body.map_err(|error| error.to_string())?.to_bytes();
-    Ok(Answer { status: parts.status, headers: parts.headers, body })
+    Ok(Answer {
+        status: parts.status,
+        headers: parts.headers,
+        body,
+    })
 }
 
 fn decode_base64(text: &str) -> Vec<u8> {
     use base64::Engine;
-    base64::engine::general_purpose::STANDARD.decode(text).expect("base64")
+    base64::engine::general_purpose::STANDARD
+        .decode(text)
+        .expect("base64")
 }
 
 fn runtime() -> &'static Runtime {

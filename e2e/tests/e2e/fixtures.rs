@@ -7,20 +7,20 @@ use joinery_e2e::Kubectl;
 use serde_json::{Value, json};
 
 /// The view's group and version.
-pub const VIEW: &str = "/apis/aggregated.tasks.example.com/v1";
+pub(crate) const VIEW: &str = "/apis/aggregated.tasks.example.com/v1";
 /// The Tasks' group and version.
-pub const TASKS: &str = "/apis/tasks.example.com/v1";
+pub(crate) const TASKS: &str = "/apis/tasks.example.com/v1";
 /// The label by which an Event is its Task's.
-pub const UID_LABEL: &str = "tasks.example.com/task-uid";
+pub(crate) const UID_LABEL: &str = "tasks.example.com/task-uid";
 
 /// A namespace of one test, deleted (without waiting) when dropped.
-pub struct Namespace<'a> {
-    pub name: String,
+pub(crate) struct Namespace<'a> {
+    pub(crate) name: String,
     kubectl: &'a Kubectl,
 }
 
 impl<'a> Namespace<'a> {
-    pub fn new(kubectl: &'a Kubectl, purpose: &str) -> Namespace<'a> {
+    pub(crate) fn new(kubectl: &'a Kubectl, purpose: &str) -> Namespace<'a> {
         static NUMBER: AtomicUsize = AtomicUsize::new(1);
         let name = format!("{purpose}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         kubectl.run(["create", "namespace", &name]).unwrap();
@@ -28,29 +28,39 @@ impl<'a> Namespace<'a> {
     }
 
     /// Creates a Task and gives it as created.
-    pub fn task(&self, name: &str) -> Value {
+    pub(crate) fn task(&self, name: &str) -> Value {
         self.create(&task(&self.name, name, 3))
     }
 
     /// Creates an object and gives it as created.
-    pub fn create(&self, object: &Value) -> Value {
-        let printed = self.kubectl.run_with_input(["create", "-f", "-", "-o", "json"], &object.to_string()).unwrap();
+    pub(crate) fn create(&self, object: &Value) -> Value {
+        let printed = self
+            .kubectl
+            .run_with_input(["create", "-f", "-", "-o", "json"], &object.to_string())
+            .unwrap();
         serde_json::from_str(&printed).unwrap()
     }
 
     /// kubectl in this namespace.
-    pub fn run(&self, arguments: &[&str]) -> String {
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
         let mut all = vec!["-n", self.name.as_str()];
         all.extend(arguments);
         self.kubectl.run(all).unwrap()
     }
 
-    pub fn get(&self, resource: &str, name: &str) -> Value {
-        self.kubectl.json(["get", resource, name, "-n", &self.name, "-o", "json"]).unwrap()
+    pub(crate) fn get(&self, resource: &str, name: &str) -> Value {
+        self.kubectl
+            .json(["get", resource, name, "-n", &self.name, "-o", "json"])
+            .unwrap()
     }
 
     /// Waits until the named CombinedTask's events satisfy `wanted`, and gives it.
-    pub fn combined(&self, name: &str, what: &str, mut wanted: impl FnMut(&[Value]) -> bool) -> Value {
+    pub(crate) fn combined(
+        &self,
+        name: &str,
+        what: &str,
+        mut wanted: impl FnMut(&[Value]) -> bool,
+    ) -> Value {
         eventually(what, || {
             let combined = self.get("combinedtasks", name);
             wanted(events_of(&combined)).then_some(combined)
@@ -60,11 +70,17 @@ impl<'a> Namespace<'a> {
 
 impl Drop for Namespace<'_> {
     fn drop(&mut self) {
-        let _ = self.kubectl.output(["delete", "namespace", &self.name, "--wait=false", "--ignore-not-found"]);
+        let _ = self.kubectl.output([
+            "delete",
+            "namespace",
+            &self.name,
+            "--wait=false",
+            "--ignore-not-found",
+        ]);
     }
 }
 
-pub fn task(namespace: &str, name: &str, priority: u8) -> Value {
+pub(crate) fn task(namespace: &str, name: &str, priority: u8) -> Value {
     json!({
         "apiVersion": "tasks.example.com/v1",
         "kind": "Task",
@@ -73,7 +89,7 @@ pub fn task(namespace: &str, name: &str, priority: u8) -> Value {
     })
 }
 
-pub fn custom_task(namespace: &str, name: &str) -> Value {
+pub(crate) fn custom_task(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": "aggregated.tasks.example.com/v1",
         "kind": "CustomTask",
@@ -83,8 +99,12 @@ pub fn custom_task(namespace: &str, name: &str) -> Value {
 }
 
 /// An Event in `namespace` that says it is about the Task of this uid.
-pub fn event(namespace: &str, name: &str, task: &Value) -> Value {
-    let text = |pointer: &str| task.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+pub(crate) fn event(namespace: &str, name: &str, task: &Value) -> Value {
+    let text = |pointer: &str| {
+        task.pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let uid = text("/metadata/uid");
     json!({
         "apiVersion": "v1",
@@ -103,20 +123,30 @@ pub fn event(namespace: &str, name: &str, task: &Value) -> Value {
     })
 }
 
-pub fn events_of(combined: &Value) -> &[Value] {
-    combined.pointer("/status/events").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+pub(crate) fn events_of(combined: &Value) -> &[Value] {
+    combined
+        .pointer("/status/events")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
 }
 
-pub fn names_of(events: &[Value]) -> Vec<&str> {
-    events.iter().filter_map(|event| event.pointer("/metadata/name")?.as_str()).collect()
+pub(crate) fn names_of(events: &[Value]) -> Vec<&str> {
+    events
+        .iter()
+        .filter_map(|event| event.pointer("/metadata/name")?.as_str())
+        .collect()
 }
 
-pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// Asks until there is an answer; fails the test after 30 s.
-pub fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(value) = probe() {

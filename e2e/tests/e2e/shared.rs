@@ -5,7 +5,7 @@ use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard
 use joinery_e2e::{Environment, Kind, Workspace};
 
 /// An environment that tests share.
-pub struct Shared {
+pub(crate) struct Shared {
     environment: Environment,
     gate: RwLock<()>,
 }
@@ -20,31 +20,35 @@ impl std::ops::Deref for Shared {
 
 impl Shared {
     /// For a test that bears others beside it. Hold it to the end.
-    pub fn in_common(&self) -> RwLockReadGuard<'_, ()> {
+    pub(crate) fn in_common(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// For a test that disturbs the others: it restarts the host, or changes its plugins.
-    pub fn alone(&self) -> RwLockWriteGuard<'_, ()> {
+    pub(crate) fn alone(&self) -> RwLockWriteGuard<'_, ()> {
         self.gate.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Joinery with no cluster at all.
-pub fn standalone() -> &'static Shared {
+pub(crate) fn standalone() -> &'static Shared {
     static SLOT: OnceLock<Result<Shared, String>> = OnceLock::new();
     get(&SLOT, Kind::Standalone)
 }
 
 /// Joinery behind a real control plane.
-pub fn cluster() -> &'static Shared {
+pub(crate) fn cluster() -> &'static Shared {
     static SLOT: OnceLock<Result<Shared, String>> = OnceLock::new();
     get(&SLOT, Kind::Cluster)
 }
 
 /// How often a repetition is run: all of `full` with `cargo xtask test --full`, else a twentieth of it.
-pub fn count(full: usize) -> usize {
-    if std::env::var("JOINERY_TEST_FULL").is_ok_and(|value| value == "1") { full } else { full.div_ceil(20) }
+pub(crate) fn count(full: usize) -> usize {
+    if std::env::var("JOINERY_TEST_FULL").is_ok_and(|value| value == "1") {
+        full
+    } else {
+        full.div_ceil(20)
+    }
 }
 
 fn get(slot: &'static OnceLock<Result<Shared, String>>, kind: Kind) -> &'static Shared {
@@ -63,5 +67,8 @@ fn start(kind: Kind) -> anyhow::Result<Shared> {
         workspace.build_host()?;
     }
     let environment = Environment::start(&workspace, kind, &format!("e2e-{}", kind.name()))?;
-    Ok(Shared { environment, gate: RwLock::new(()) })
+    Ok(Shared {
+        environment,
+        gate: RwLock::new(()),
+    })
 }

@@ -1,2 +1,91 @@
-//! Placeholder.
-fn main() {}
+//! The binary `joinery`: an aggregation host for Kubernetes whose resources are WebAssembly components.
+
+mod cli;
+mod cluster;
+mod host;
+mod identity;
+mod manager;
+mod serve;
+mod sources;
+mod standalone;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::{Cli, Command, LogFormat};
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Command::Compile { arguments } = cli.command {
+        return joinery_plugin::compile_child_main(arguments.into_iter().map(Into::into));
+    }
+    match serve(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("joinery: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(cli: Cli) -> Result<()> {
+    log(&cli)?;
+    // One crypto provider for all that speaks TLS here; a second call would say that there is one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(async {
+        let stop = stop_on_signal()?;
+        match cli.command {
+            Command::Standalone(options) => standalone::run(options, stop).await,
+            Command::Serve(options) => serve::run(options, stop).await,
+            Command::Compile { .. } => Ok(()),
+        }
+    })
+}
+
+fn log(cli: &Cli) -> Result<()> {
+    let filter = EnvFilter::try_new(&cli.log)
+        .with_context(|| format!("--log {:?} is no filter such as info,joinery_plugin=debug", cli.log))?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match cli.log_format {
+        LogFormat::Text => builder.init(),
+        LogFormat::Json => builder.json().init(),
+    }
+    Ok(())
+}
+
+/// Cancelled by SIGTERM or Ctrl-C; a second one ends the process at once.
+fn stop_on_signal() -> Result<CancellationToken> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let stop = CancellationToken::new();
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate()).context("cannot listen to SIGTERM")?,
+        signal(SignalKind::interrupt()).context("cannot listen to Ctrl-C")?,
+    );
+    let token = stop.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if token.is_cancelled() {
+                std::process::exit(130);
+            }
+            token.cancel();
+        }
+    });
+    Ok(stop)
+}

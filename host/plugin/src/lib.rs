@@ -1,2 +1,35 @@
-//! x
+//! Plugins: WebAssembly components, loaded, bounded and called.
+//!
+//! A [`Runtime`] turns the bytes of a component and the operator's [`HostSettings`] into a [`Generation`], which says
+//! what it serves ([`Description`]) and implements [`Join`](joinery_view::Join) and [`Admit`](joinery_resource::Admit).
+//! A [`DirectorySource`] says which plugins there ought to be. Who puts generations into service is the binary.
+//!
+//! Guests run on threads of their own, interrupted every few milliseconds, for a bounded time and in bounded memory.
+//! After a trap, a time-out or a caller that went away, the instance is thrown away; the next call gets another.
+
 mod abi;
+mod cache;
+mod compile;
+mod declared;
+mod delivery;
+mod description;
+mod engine;
+mod error;
+mod generation;
+mod inspect;
+mod output;
+mod pool;
+mod runtime;
+mod sample;
+mod settings;
+mod state;
+mod ticker;
+
+pub use compile::{Compile, compile_child_main};
+pub use delivery::{DeliveryError, DirectorySource, PluginFile, PluginSet};
+pub use description::{Description, ResourceDescription, Shape};
+pub use error::{CallError, LoadError, SetupError};
+pub use generation::Generation;
+pub use pool::Stats;
+pub use runtime::{Runtime, RuntimeOptions};
+pub use settings::{HostSettings, Limits, Mode, Reuse, Security};

@@ -2,6 +2,7 @@
 
 mod access;
 mod admit;
+pub mod builtin;
 mod catalog;
 mod continue_token;
 mod fields;
@@ -17,6 +18,6 @@ pub use catalog::{Catalog, Snapshot};
 pub use resource::{
     Caller, Definition, List, PatchType, Resource, Watch, WatchItem, Written,
 };
-pub use stored::{Namespace, Namespaces, Rules, Storage, StoreNamespaces, StoredResource};
+pub use stored::{Namespace, Namespaces, Rules, Storage, StoreNamespaces, StoredResource, StoredUpstream};
 pub use stream::follow;
 pub use view::{Mode, Security, ViewResource, ViewSettings};

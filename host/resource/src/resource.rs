@@ -14,7 +14,7 @@ use joinery_schema::Columns;
 use crate::access::User;
 
 /// What a resource is, as discovery, OpenAPI and Tables tell it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Definition {
     /// Group, version, plural.
     pub gvr: GroupVersionResource,

@@ -47,7 +47,7 @@ pub enum Security {
 /// What a generation of the plugin and its operator decide.
 pub struct ViewSettings {
     /// Names, schema, columns.
-    pub definition: Definition,
+    pub definition: Arc<Definition>,
     /// How get and list read.
     pub mode: Mode,
     /// Whose rights count.
@@ -65,7 +65,7 @@ impl From<ViewSettings> for Current {
     fn from(settings: ViewSettings) -> Self {
         Self {
             fields: Fields::new(&settings.definition.selectable_fields),
-            definition: Arc::new(settings.definition),
+            definition: settings.definition,
             mode: settings.mode,
             security: settings.security,
         }

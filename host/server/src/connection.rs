@@ -28,10 +28,33 @@ const HEAD: Duration = Duration::from_secs(30);
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_PATIENCE: Duration = Duration::from_secs(15);
 
+/// The other end of a connection.
+pub(crate) struct Peer {
+    /// As presented, leaf first, not verified; empty for none.
+    pub(crate) certificates: Vec<CertificateDer<'static>>,
+    /// When the leaf ends, in seconds since 1970.
+    pub(crate) expires: Option<i64>,
+}
+
+impl Peer {
+    fn new(presented: &[CertificateDer<'_>]) -> Self {
+        let leaf = presented
+            .first()
+            .and_then(|leaf| x509_parser::parse_x509_certificate(leaf).ok());
+        Self {
+            certificates: presented.iter().map(|c| c.clone().into_owned()).collect(),
+            expires: leaf.map(|(_, leaf)| leaf.validity().not_after.timestamp()),
+        }
+    }
+}
+
 /// The builder that all connections are served with.
 pub(crate) fn builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -69,19 +92,15 @@ pub(crate) async fn serve(
             return;
         }
     };
-    let certificates: Arc<[CertificateDer<'static>]> = stream
-        .get_ref()
-        .1
-        .peer_certificates()
-        .unwrap_or_default()
-        .iter()
-        .map(|certificate| certificate.clone().into_owned())
-        .collect();
+    let presented = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let client = Arc::new(Peer::new(presented));
     let service = service_fn(move |request| {
-        let (app, certificates) = (app.clone(), certificates.clone());
-        async move { handler::handle(&app, &certificates, request).await }
+        let (app, client) = (app.clone(), client.clone());
+        async move { handler::handle(&app, &client, request).await }
     });
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    let connection = builder
+        .serve_connection(TokioIo::new(stream), service)
+        .into_owned();
     if let Err(error) = graceful.watch(connection).await {
         tracing::debug!(?peer, %error, "connection failed");
     }

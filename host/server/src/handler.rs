@@ -9,11 +9,11 @@ use http::request::Parts;
 use http::{Method, Request, Response};
 use joinery_object::{Query, Status};
 use joinery_resource::Caller;
-use rustls_pki_types::CertificateDer;
 
 use crate::app::App;
-use crate::authn::{Credentials, impersonate};
+use crate::authn::{Credentials, FRONT_PROXY, X509, impersonate};
 use crate::body::Body;
+use crate::connection::Peer;
 use crate::metrics::{Metrics, RequestLabels};
 use crate::request::{RequestInfo, Target};
 use crate::{authz, limits, paths, respond, verbs};
@@ -35,7 +35,7 @@ impl Asked {
 /// Answers a request; whatever happens there is an answer.
 pub(crate) async fn handle<B>(
     app: &App,
-    certificates: &[CertificateDer<'static>],
+    peer: &Peer,
     request: Request<B>,
 ) -> Result<Response<Body>, Infallible>
 where
@@ -59,10 +59,14 @@ where
         info,
     };
     // A panic in one request must not take its connection, which carries those of all other clients.
-    let answer = AssertUnwindSafe(answer(app, certificates, &asked, body)).catch_unwind().await;
+    let answer = AssertUnwindSafe(answer(app, peer, &asked, body))
+        .catch_unwind()
+        .await;
     let answer = answer.unwrap_or_else(|_| {
         tracing::error!(method = %asked.parts.method, path = asked.path(), "the request panicked");
-        Err(Status::internal("the server failed while answering this request; its log has more"))
+        Err(Status::internal(
+            "the server failed while answering this request; its log has more",
+        ))
     });
     let mut response = answer.unwrap_or_else(|status| {
         if status.code >= 500 {
@@ -72,18 +76,22 @@ where
     });
     respond::complete(&mut response, &audit_id);
     app.metrics.answered(&asked.labels, &response, began);
+    tracing::debug!(
+        method = %asked.parts.method,
+        path = asked.path(),
+        verb = asked.info.verb,
+        code = response.status().as_u16(),
+        took = ?began.elapsed(),
+        audit_id = audit_id.to_str().unwrap_or_default(),
+        "answered"
+    );
     if asked.parts.method == Method::HEAD {
         *response.body_mut() = Body::empty();
     }
     Ok(response)
 }
 
-async fn answer<B>(
-    app: &App,
-    certificates: &[CertificateDer<'static>],
-    asked: &Asked,
-    body: B,
-) -> Result<Response<Body>, Status>
+async fn answer<B>(app: &App, peer: &Peer, asked: &Asked, body: B) -> Result<Response<Body>, Status>
 where
     B: http_body::Body + Send,
     B::Data: Send,
@@ -93,12 +101,19 @@ where
     let work = async {
         let credentials = Credentials {
             headers: &asked.parts.headers,
-            certificates,
+            certificates: &peer.certificates,
         };
-        let (user, way) = app.authentication.authenticate(credentials).await.inspect_err(|_| {
-            app.metrics.authenticated(None);
-        })?;
+        let (user, way) = app
+            .authentication
+            .authenticate(credentials)
+            .await
+            .inspect_err(|_| {
+                app.metrics.authenticated(None);
+            })?;
         app.metrics.authenticated(Some(way));
+        if matches!(way, FRONT_PROXY | X509) {
+            app.metrics.client_certificate(peer.expires);
+        }
         let user = impersonate(user, &asked.parts.headers, &*app.authorizer).await?;
 
         let mutating = !matches!(asked.parts.method, Method::GET | Method::HEAD);
@@ -127,13 +142,17 @@ where
         Ok(answer) => answer,
         Err(_) => {
             app.metrics.terminated(asked.info.verb, 504);
-            Err(Status::timeout("request did not complete within the allotted timeout"))
+            Err(Status::timeout(
+                "request did not complete within the allotted timeout",
+            ))
         }
     }
 }
 
 /// Milliseconds since 1970.
 fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or_default()
 }

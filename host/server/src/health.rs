@@ -42,7 +42,11 @@ impl Health {
     }
 
     /// Adds what must hold for requests to be sent here: `/readyz` only.
-    pub fn ready(&self, name: &str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+    pub fn ready(
+        &self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
         self.add(name, Scope::Ready, Arc::new(check));
     }
 
@@ -79,9 +83,15 @@ impl Health {
     }
 
     /// Answers `/readyz`, `/readyz/<check>` and so on; none for other paths.
-    pub(crate) fn respond(&self, path: &str, query: &Query) -> Option<Result<Response<Body>, Status>> {
+    pub(crate) fn respond(
+        &self,
+        path: &str,
+        query: &Query,
+    ) -> Option<Result<Response<Body>, Status>> {
         let path = path.trim_matches('/');
-        let (endpoint, one) = path.split_once('/').map_or((path, None), |(e, c)| (e, Some(c)));
+        let (endpoint, one) = path
+            .split_once('/')
+            .map_or((path, None), |(e, c)| (e, Some(c)));
         if !ENDPOINTS.contains(&endpoint) {
             return None;
         }
@@ -110,7 +120,11 @@ impl Health {
                     }
                 };
             }
-            let _ = writeln!(text, "{endpoint} check {}", if failed { "failed" } else { "passed" });
+            let _ = writeln!(
+                text,
+                "{endpoint} check {}",
+                if failed { "failed" } else { "passed" }
+            );
             text
         } else {
             "ok".to_owned()
@@ -121,7 +135,11 @@ impl Health {
             (true, "readyz") => StatusCode::SERVICE_UNAVAILABLE,
             (true, _) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Some(Ok(respond::with_type(code, "text/plain; charset=utf-8", text.into())))
+        Some(Ok(respond::with_type(
+            code,
+            "text/plain; charset=utf-8",
+            text.into(),
+        )))
     }
 }
 
@@ -135,7 +153,10 @@ mod tests {
         let Body::Pieces(pieces) = response.into_body() else {
             panic!("a stream")
         };
-        (code, String::from_utf8(pieces.into_bytes().to_vec()).unwrap())
+        (
+            code,
+            String::from_utf8(pieces.into_bytes().to_vec()).unwrap(),
+        )
     }
 
     #[test]
@@ -149,10 +170,18 @@ mod tests {
             text,
             "[+]ping ok\n[-]plugins failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"
         );
-        assert_eq!(get(&health, "/readyz", "exclude=plugins"), (200, "ok".to_owned()));
+        assert_eq!(
+            get(&health, "/readyz", "exclude=plugins"),
+            (200, "ok".to_owned())
+        );
         assert_eq!(get(&health, "/readyz/ping", "").0, 200);
         assert_eq!(get(&health, "/readyz/plugins", "").0, 503);
-        assert!(health.respond("/readyz/other", &Query::default()).unwrap().is_err());
+        assert!(
+            health
+                .respond("/readyz/other", &Query::default())
+                .unwrap()
+                .is_err()
+        );
         assert!(health.respond("/other", &Query::default()).is_none());
     }
 

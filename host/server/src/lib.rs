@@ -37,13 +37,14 @@ mod version;
 mod watch;
 
 pub use authn::{
-    Authentication, Authenticator, ClientCertificates, ClusterTrustError, Credentials, FrontProxyHeaders, Rejected,
-    StaticTokens, TokenReviews, follow_cluster_trust,
+    Authentication, Authenticator, ClientCertificates, ClusterTrustError, Credentials,
+    FrontProxyHeaders, Rejected, StaticTokens, TokenReviews, follow_cluster_trust,
 };
 pub use authz::{AllowAuthenticated, SubjectAccessReviews};
 pub use health::Health;
 pub use limits::Limits;
 pub use server::{Config, Server, StartError};
 pub use tls::{
-    CaBundle, FrontProxy, ServingError, ServingIdentity, ServingSource, SharedTrust, TlsConfig, Trust, TrustError,
+    CaBundle, FrontProxy, ServingError, ServingIdentity, ServingSource, SharedTrust, TlsConfig,
+    Trust, TrustError,
 };

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use joinery_object::{Query, Status};
-use joinery_resource::User;
+use joinery_resource::{MASTERS, User};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::authz::MASTERS;
 use crate::request::parse_go_duration;
 
 /// Bounds of the server. The defaults are kube-apiserver's.
@@ -61,16 +60,18 @@ impl Places {
     ///
     /// # Errors
     /// 429 when all are taken.
-    pub(crate) fn take(&self, user: &User, mutating: bool) -> Result<Option<OwnedSemaphorePermit>, Status> {
+    pub(crate) fn take(
+        &self,
+        user: &User,
+        mutating: bool,
+    ) -> Result<Option<OwnedSemaphorePermit>, Status> {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Ok(None);
         }
         let places = if mutating { &self.writes } else { &self.reads };
-        places
-            .clone()
-            .try_acquire_owned()
-            .map(Some)
-            .map_err(|_| Status::too_many_requests("Too many requests, please try again later.", RETRY_AFTER))
+        places.clone().try_acquire_owned().map(Some).map_err(|_| {
+            Status::too_many_requests("Too many requests, please try again later.", RETRY_AFTER)
+        })
     }
 }
 

@@ -70,7 +70,26 @@ pub(crate) struct Metrics {
     terminations: Family<TerminationLabels, Counter>,
     attempts: Family<AttemptLabels, Counter>,
     serving_expiry: Gauge,
+    client_certificates: Histogram,
 }
+
+/// From expired to a year, as k8s.io/apiserver.
+const CERTIFICATE_SECONDS: [f64; 14] = [
+    0.0,
+    1800.0,
+    3600.0,
+    7200.0,
+    21_600.0,
+    43_200.0,
+    86_400.0,
+    172_800.0,
+    345_600.0,
+    604_800.0,
+    2_592_000.0,
+    7_776_000.0,
+    15_552_000.0,
+    31_104_000.0,
+];
 
 fn seconds() -> Histogram {
     Histogram::new([
@@ -96,9 +115,14 @@ impl Metrics {
             terminations: Family::default(),
             attempts: Family::default(),
             serving_expiry: Gauge::default(),
+            client_certificates: Histogram::new(CERTIFICATE_SECONDS),
         };
         // The library adds `_total` to counters.
-        registry.register("apiserver_request", "Requests, by verb, resource and code", new.total.clone());
+        registry.register(
+            "apiserver_request",
+            "Requests, by verb, resource and code",
+            new.total.clone(),
+        );
         registry.register(
             "apiserver_request_duration_seconds",
             "Time to the response, watches excluded",
@@ -114,8 +138,16 @@ impl Metrics {
             "Requests being answered, watches excluded",
             new.inflight.clone(),
         );
-        registry.register("apiserver_longrunning_requests", "Open watches", new.long_running.clone());
-        registry.register("apiserver_watch_events", "Watch events sent", new.watch_events.clone());
+        registry.register(
+            "apiserver_longrunning_requests",
+            "Open watches",
+            new.long_running.clone(),
+        );
+        registry.register(
+            "apiserver_watch_events",
+            "Watch events sent",
+            new.watch_events.clone(),
+        );
         registry.register(
             "apiserver_request_terminations",
             "Requests that the server gave up in self-defence",
@@ -131,6 +163,11 @@ impl Metrics {
             "When the serving certificate ends, in seconds since 1970",
             new.serving_expiry.clone(),
         );
+        registry.register(
+            "apiserver_client_certificate_expiration_seconds",
+            "Remaining life of the client certificates that requests were authenticated with",
+            new.client_certificates.clone(),
+        );
         *new.registry.write() = registry;
         new
     }
@@ -143,7 +180,11 @@ impl Metrics {
         let mut text = String::new();
         encode(&mut text, &self.registry.read()).map_err(Status::internal)?;
         let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        Ok(respond::with_type(StatusCode::OK, content_type, text.into()))
+        Ok(respond::with_type(
+            StatusCode::OK,
+            content_type,
+            text.into(),
+        ))
     }
 
     /// What of a request its metrics may carry; `served`: the resource exists.
@@ -154,7 +195,11 @@ impl Metrics {
                 group: path.gvr.group.to_string(),
                 version: path.gvr.version.to_string(),
                 resource: path.gvr.resource.to_string(),
-                subresource: path.subresource.clone().filter(|s| s == "status").unwrap_or_default(),
+                subresource: path
+                    .subresource
+                    .clone()
+                    .filter(|s| s == "status")
+                    .unwrap_or_default(),
                 scope: match (&path.name, &path.namespace) {
                     (Some(_), _) => "resource",
                     (None, Some(_)) => "namespace",
@@ -169,7 +214,12 @@ impl Metrics {
     }
 
     /// Counts a request that has been answered.
-    pub(crate) fn answered(&self, labels: &RequestLabels, response: &Response<Body>, began: Instant) {
+    pub(crate) fn answered(
+        &self,
+        labels: &RequestLabels,
+        response: &Response<Body>,
+        began: Instant,
+    ) {
         let code = response.status().as_u16();
         let total = TotalLabels {
             verb: labels.verb,
@@ -182,7 +232,9 @@ impl Metrics {
         };
         self.total.get_or_create(&total).inc();
         if let Some(len) = response.body().len() {
-            self.duration.get_or_create(labels).observe(began.elapsed().as_secs_f64());
+            self.duration
+                .get_or_create(labels)
+                .observe(began.elapsed().as_secs_f64());
             #[expect(clippy::cast_precision_loss, reason = "a length in bytes")]
             self.sizes.get_or_create(labels).observe(len as f64);
         }
@@ -191,18 +243,27 @@ impl Metrics {
     /// Counts a request as being answered until dropped.
     pub(crate) fn in_flight(&self, mutating: bool) -> Held {
         let request_kind = if mutating { "mutating" } else { "readOnly" };
-        Held::new(self.inflight.get_or_create(&KindLabels { request_kind }).clone())
+        Held::new(
+            self.inflight
+                .get_or_create(&KindLabels { request_kind })
+                .clone(),
+        )
     }
 
     /// Counts an open watch until dropped, and its events.
     pub(crate) fn watch(&self, labels: &RequestLabels) -> (Held, Counter) {
         let gauge = self.long_running.get_or_create(labels).clone();
-        (Held::new(gauge), self.watch_events.get_or_create(labels).clone())
+        (
+            Held::new(gauge),
+            self.watch_events.get_or_create(labels).clone(),
+        )
     }
 
     /// Counts a request that was refused or given up to protect the server.
     pub(crate) fn terminated(&self, verb: &'static str, code: u16) {
-        self.terminations.get_or_create(&TerminationLabels { verb, code }).inc();
+        self.terminations
+            .get_or_create(&TerminationLabels { verb, code })
+            .inc();
     }
 
     /// Counts an authentication; none: rejected.
@@ -212,6 +273,18 @@ impl Metrics {
             result: if way.is_some() { "success" } else { "failure" },
         };
         self.attempts.get_or_create(&labels).inc();
+    }
+
+    /// A request was authenticated by a certificate that ends then, in seconds since 1970.
+    pub(crate) fn client_certificate(&self, end: Option<i64>) {
+        if let Some(end) = end {
+            let now = jiff::Timestamp::now().as_second();
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "seconds of a certificate's life"
+            )]
+            self.client_certificates.observe((end - now) as f64);
+        }
     }
 
     /// The serving certificate ends then, in seconds since 1970.

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use joinery_object::{Query, Status};
 use joinery_resource::{Definition, Snapshot};
 use joinery_schema::{
-    Document, ResourceDoc, ResourceSubresource, StructuralSchema, openapi_v2, openapi_v3_group_version,
-    openapi_v3_root,
+    Document, ResourceDoc, ResourceSubresource, StructuralSchema, openapi_v2,
+    openapi_v3_group_version, openapi_v3_root,
 };
 use parking_lot::Mutex;
 
@@ -65,7 +65,11 @@ fn describe(definition: &Definition) -> Option<ResourceDoc> {
         list_kind: definition.list_kind.clone(),
         plural: definition.gvr.resource.to_string(),
         namespaced: definition.namespaced,
-        verbs: definition.verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+        verbs: definition
+            .verbs
+            .iter()
+            .map(|verb| (*verb).to_owned())
+            .collect(),
         schema,
         subresources: definition
             .status_subresource
@@ -133,13 +137,22 @@ impl OpenApi {
         // A URL with the hash in it never changes what it means. Go redirects one with an old hash; the aggregator
         // turns every redirect into an error, so the current document is served instead.
         let immutable = query.get("hash") == document.etag;
-        let unchanged = headers.get(IF_NONE_MATCH).is_some_and(|tag| tag.as_bytes() == etag.as_bytes());
+        let unchanged = headers
+            .get(IF_NONE_MATCH)
+            .is_some_and(|tag| tag.as_bytes() == etag.as_bytes());
         let mut response = if unchanged {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         } else {
-            finish(StatusCode::OK, Pieces::from(document.body.clone()), Format::Json, false, headers).await?
+            finish(
+                StatusCode::OK,
+                Pieces::from(document.body.clone()),
+                Format::Json,
+                false,
+                headers,
+            )
+            .await?
         };
         let headers = response.headers_mut();
         if let Ok(etag) = HeaderValue::from_str(&etag) {

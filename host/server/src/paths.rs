@@ -22,10 +22,17 @@ pub(crate) async fn respond(app: &App, asked: &Asked) -> Result<Response<Body>, 
     let path = asked.path();
     let reading = matches!(asked.parts.method, Method::GET | Method::HEAD);
     if let Some(health) = app.health.respond(path, &asked.query) {
-        return if reading { health } else { Err(Status::method_not_allowed()) };
+        return if reading {
+            health
+        } else {
+            Err(Status::method_not_allowed())
+        };
     }
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
-    let known = matches!(segments.as_slice(), ["" | "api" | "apis" | "openapi" | "version" | "metrics", ..]);
+    let known = matches!(
+        segments.as_slice(),
+        ["" | "api" | "apis" | "openapi" | "version" | "metrics", ..]
+    );
     if known && !reading {
         return Err(Status::method_not_allowed());
     }
@@ -40,7 +47,14 @@ pub(crate) async fn respond(app: &App, asked: &Asked) -> Result<Response<Body>, 
         ["version"] => {
             // Always for people, as upstream.
             let version = serde_json::to_vec(&Version::current()).map_err(Status::internal)?;
-            finish(StatusCode::OK, pieces(version), Format::Json, true, &asked.parts.headers).await
+            finish(
+                StatusCode::OK,
+                pieces(version),
+                Format::Json,
+                true,
+                &asked.parts.headers,
+            )
+            .await
         }
         ["api" | "apis", ..] => discovery(app, asked, &segments).await,
         [""] => {
@@ -61,9 +75,17 @@ fn documents(app: &App) -> std::sync::Arc<Documents> {
 
 fn root_paths(app: &App) -> Vec<String> {
     let documents = documents(app);
-    let mut paths: Vec<String> = ["/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz"]
-        .map(str::to_owned)
-        .into();
+    let mut paths: Vec<String> = [
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+    ]
+    .map(str::to_owned)
+    .into();
     paths.push("/version".to_owned());
     if documents.core.is_some() {
         paths.push("/api".to_owned());
@@ -94,7 +116,9 @@ async fn discovery(app: &App, asked: &Asked, segments: &[&str]) -> Result<Respon
             let core = segments == ["api"];
             match wanted_discovery(asked) {
                 None => return Err(Status::not_acceptable(&[JSON])),
-                Some(Wanted::Aggregated(version)) => return aggregated(&documents, core, version, asked).await,
+                Some(Wanted::Aggregated(version)) => {
+                    return aggregated(&documents, core, version, asked).await;
+                }
                 // The aggregator must not take this for the aggregated format, so it says what it is.
                 Some(Wanted::Legacy) if core => documents.core.clone(),
                 Some(Wanted::Legacy) => Some(documents.groups.clone()),
@@ -114,7 +138,8 @@ async fn discovery(app: &App, asked: &Asked, segments: &[&str]) -> Result<Respon
 
 /// While resources are still being loaded, "not there" would be taken for "gone".
 pub(crate) fn starting() -> Status {
-    Status::service_unavailable("the server is starting: its resources are not loaded yet").with_retry_after(1)
+    Status::service_unavailable("the server is starting: its resources are not loaded yet")
+        .with_retry_after(1)
 }
 
 enum Wanted {
@@ -128,8 +153,14 @@ fn wanted_discovery(asked: &Asked) -> Option<Wanted> {
         if !clause.accepts(JSON) {
             return None;
         }
-        match (clause.parameter("g"), clause.parameter("v"), clause.parameter("as")) {
-            ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") => Some(Wanted::Aggregated(AggregatedVersion::V2)),
+        match (
+            clause.parameter("g"),
+            clause.parameter("v"),
+            clause.parameter("as"),
+        ) {
+            ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") => {
+                Some(Wanted::Aggregated(AggregatedVersion::V2))
+            }
             ("apidiscovery.k8s.io", "v2beta1", "APIGroupDiscoveryList") => {
                 Some(Wanted::Aggregated(AggregatedVersion::V2Beta1))
             }
@@ -157,14 +188,23 @@ async fn aggregated(
     let document = documents.aggregated(core, version);
     let headers = &asked.parts.headers;
     let etag = format!("\"{}\"", document.etag);
-    let unchanged = headers.get(IF_NONE_MATCH).is_some_and(|tag| tag.as_bytes() == etag.as_bytes());
+    let unchanged = headers
+        .get(IF_NONE_MATCH)
+        .is_some_and(|tag| tag.as_bytes() == etag.as_bytes());
     let mut response = if unchanged {
         let mut response = respond::json(StatusCode::NOT_MODIFIED, bytes::Bytes::new());
         *response.body_mut() = Body::empty();
         response
     } else {
         let json = Pieces::from(document.json.clone());
-        finish(StatusCode::OK, json, Format::Json, wants_pretty(headers, &asked.query), headers).await?
+        finish(
+            StatusCode::OK,
+            json,
+            Format::Json,
+            wants_pretty(headers, &asked.query),
+            headers,
+        )
+        .await?
     };
     let content_type = format!(
         "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList",

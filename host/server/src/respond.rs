@@ -37,7 +37,11 @@ pub(crate) fn json(code: StatusCode, body: Bytes) -> Response<Body> {
 }
 
 /// A response of another type.
-pub(crate) fn with_type(code: StatusCode, content_type: &'static str, body: Bytes) -> Response<Body> {
+pub(crate) fn with_type(
+    code: StatusCode,
+    content_type: &'static str,
+    body: Bytes,
+) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = code;
     response
@@ -57,7 +61,8 @@ pub(crate) fn complete(response: &mut Response<Body>, audit_id: &HeaderValue) {
 pub(crate) fn audit_id(request: &HeaderMap) -> HeaderValue {
     match request.get(AUDIT_ID) {
         Some(id) if !id.is_empty() && id.len() <= 64 => id.clone(),
-        _ => HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()).unwrap_or(HeaderValue::from_static("-")),
+        _ => HeaderValue::from_str(&uuid::Uuid::new_v4().to_string())
+            .unwrap_or(HeaderValue::from_static("-")),
     }
 }
 

@@ -8,13 +8,16 @@ use futures::FutureExt as _;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Response, StatusCode};
 use joinery_object::{
-    DeleteOptions, ListOptions, ObjectKey, PatchOptions, Status, WriteOptions, default_field_manager,
+    DeleteOptions, ListOptions, ObjectKey, PatchOptions, Status, WriteOptions,
+    default_field_manager,
 };
 use joinery_resource::{Caller, Definition, List, PatchType, Resource, Written};
 
 use crate::app::App;
 use crate::body::Body;
-use crate::encoding::{IncludeObject, Representation, encode_list, encode_object, finish, negotiate};
+use crate::encoding::{
+    IncludeObject, Representation, encode_list, encode_object, finish, negotiate,
+};
 use crate::handler::Asked;
 use crate::limits::spread;
 use crate::request::{BodyFormat, ResourcePath, body_format, patch_type, read_body, to_json};
@@ -119,25 +122,43 @@ fn check(definition: &Definition, path: &ResourcePath, verb: &str) -> Result<(),
 impl Call<'_> {
     /// The scope of a collection.
     fn namespace(&self) -> Option<&str> {
-        self.path.namespace.as_deref().filter(|_| self.path.in_namespace)
+        self.path
+            .namespace
+            .as_deref()
+            .filter(|_| self.path.in_namespace)
     }
 
     /// The object that the path names.
     fn key(&self) -> Result<ObjectKey, Status> {
-        let name = self.path.name.as_deref().ok_or_else(Status::path_not_found)?;
+        let name = self
+            .path
+            .name
+            .as_deref()
+            .ok_or_else(Status::path_not_found)?;
         Ok(ObjectKey::new(self.namespace(), name))
     }
 
     async fn get(&self) -> Result<Response<Body>, Status> {
         let version = Some(self.asked.query.get("resourceVersion")).filter(|v| !v.is_empty());
-        let object = self.resource.get(self.caller, &self.key()?, version).await?;
-        let document = encode_object(&self.definition, &object, self.representation, &self.asked.query)?;
+        let object = self
+            .resource
+            .get(self.caller, &self.key()?, version)
+            .await?;
+        let document = encode_object(
+            &self.definition,
+            &object,
+            self.representation,
+            &self.asked.query,
+        )?;
         self.finish(StatusCode::OK, document).await
     }
 
     async fn list(&self) -> Result<Response<Body>, Status> {
         let options = self.list_options()?;
-        let list = self.resource.list(self.caller, self.namespace(), &options).await?;
+        let list = self
+            .resource
+            .list(self.caller, self.namespace(), &options)
+            .await?;
         self.answer_list(&list).await
     }
 
@@ -150,15 +171,24 @@ impl Call<'_> {
             _ => least + spread(least),
         };
         // The resource sends its last bookmark shortly before the end.
-        options.timeout_seconds = Some(u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX).max(1));
-        let frames = match self.resource.watch(self.caller, self.namespace(), &options).await {
+        options.timeout_seconds =
+            Some(u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX).max(1));
+        let frames = match self
+            .resource
+            .watch(self.caller, self.namespace(), &options)
+            .await
+        {
             Ok(items) => {
                 let (open, events) = self.app.metrics.watch(&self.asked.labels);
                 let closing = self.app.closing.clone();
                 let delay = spread(self.app.limits.shutdown_grace / 2);
                 OpenWatch {
                     items,
-                    writer: FrameWriter::new(self.definition.clone(), self.representation.shape, include),
+                    writer: FrameWriter::new(
+                        self.definition.clone(),
+                        self.representation.shape,
+                        include,
+                    ),
                     bookmarks: options.allow_watch_bookmarks,
                     events,
                     _open: open,
@@ -228,7 +258,14 @@ impl Call<'_> {
         let subresource = self.path.subresource.as_deref();
         let written = self
             .resource
-            .patch(self.caller, &self.key()?, subresource, patch, body, &options)
+            .patch(
+                self.caller,
+                &self.key()?,
+                subresource,
+                patch,
+                body,
+                &options,
+            )
             .await?;
         self.answer(&written, code(&written)).await
     }
@@ -302,27 +339,48 @@ impl Call<'_> {
 
     fn manager(&self, mut options: WriteOptions) -> WriteOptions {
         if options.field_manager.is_none() {
-            let agent = self.asked.parts.headers.get(USER_AGENT).and_then(|v| v.to_str().ok());
-            options.field_manager = agent.map(default_field_manager).filter(|manager| !manager.is_empty());
+            let agent = self
+                .asked
+                .parts
+                .headers
+                .get(USER_AGENT)
+                .and_then(|v| v.to_str().ok());
+            options.field_manager = agent
+                .map(default_field_manager)
+                .filter(|manager| !manager.is_empty());
         }
         options
     }
 
     async fn answer(&self, written: &Written, code: StatusCode) -> Result<Response<Body>, Status> {
-        let document = encode_object(&self.definition, &written.object, self.representation, &self.asked.query)?;
+        let document = encode_object(
+            &self.definition,
+            &written.object,
+            self.representation,
+            &self.asked.query,
+        )?;
         let mut response = self.finish(code, document).await?;
         respond::warn(response.headers_mut(), &written.warnings);
         Ok(response)
     }
 
     async fn answer_list(&self, list: &List) -> Result<Response<Body>, Status> {
-        let document = encode_list(&self.definition, list, self.representation, &self.asked.query)?;
+        let document = encode_list(
+            &self.definition,
+            list,
+            self.representation,
+            &self.asked.query,
+        )?;
         let mut response = self.finish(StatusCode::OK, document).await?;
         respond::warn(response.headers_mut(), &list.warnings);
         Ok(response)
     }
 
-    async fn finish(&self, code: StatusCode, document: crate::body::Pieces) -> Result<Response<Body>, Status> {
+    async fn finish(
+        &self,
+        code: StatusCode,
+        document: crate::body::Pieces,
+    ) -> Result<Response<Body>, Status> {
         let Representation { format, pretty, .. } = self.representation;
         finish(code, document, format, pretty, &self.asked.parts.headers).await
     }

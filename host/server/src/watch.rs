@@ -40,7 +40,9 @@ impl FrameWriter {
     fn event(&mut self, kind: EventType, object: &Object, change: Option<&Change>) -> Bytes {
         match self.shape {
             // Plain frames are the same for all watchers, so they are made once and shared.
-            Shape::Object => change.map_or_else(|| frame(kind, object), |change| change.frame(kind, object)),
+            Shape::Object => {
+                change.map_or_else(|| frame(kind, object), |change| change.frame(kind, object))
+            }
             Shape::Metadata(version) => {
                 let mut out = begin(kind.as_str());
                 partial_metadata(&mut out, &self.definition, object, version);
@@ -49,7 +51,11 @@ impl FrameWriter {
             Shape::Table(version) => {
                 let mut out = begin(kind.as_str());
                 let table = TableWriter::new(&self.definition, version, self.include);
-                table.begin(&mut out, &TableWriter::version_of(object), !self.headers_sent);
+                table.begin(
+                    &mut out,
+                    &TableWriter::version_of(object),
+                    !self.headers_sent,
+                );
                 table.row(&mut out, object);
                 table.end(&mut out);
                 self.headers_sent = true;
@@ -59,27 +65,39 @@ impl FrameWriter {
     }
 
     fn bookmark(&mut self, version: &ResourceVersion, initial_events_end: bool) -> Bytes {
-        let mut metadata = json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
+        let mut metadata =
+            json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
         if initial_events_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let (kind, api_version) = match self.shape {
-            Shape::Object => (self.definition.kind.as_str(), self.definition.gvr.api_version()),
+            Shape::Object => (
+                self.definition.kind.as_str(),
+                self.definition.gvr.api_version(),
+            ),
             Shape::Metadata(version) | Shape::Table(version) => {
                 ("PartialObjectMetadata", version.api_version().to_owned())
             }
         };
-        let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata}).to_string();
+        let object =
+            json!({"kind": kind, "apiVersion": api_version, "metadata": metadata}).to_string();
         let mut out = begin("BOOKMARK");
         if let Shape::Table(version) = self.shape {
             // As upstream: a row of the empty object.
             let table = TableWriter::new(&self.definition, version, self.include);
-            let table_metadata = json!({"resourceVersion": metadata["resourceVersion"]}).to_string();
+            let table_metadata =
+                json!({"resourceVersion": metadata["resourceVersion"]}).to_string();
             table.begin(&mut out, table_metadata.as_bytes(), !self.headers_sent);
             self.headers_sent = true;
             out.write(br#"{"cells":["#);
             let now = jiff::Timestamp::now();
-            for (i, cell) in self.definition.columns.cells(object.as_bytes()).iter().enumerate() {
+            for (i, cell) in self
+                .definition
+                .columns
+                .cells(object.as_bytes())
+                .iter()
+                .enumerate()
+            {
                 if i > 0 {
                     out.write(b",");
                 }
@@ -167,11 +185,17 @@ impl Running {
                 item = self.watch.items.next() => item,
             };
             let frame = match item? {
-                WatchItem::Event { kind, object, change } => self.watch.writer.event(kind, &object, change.as_deref()),
+                WatchItem::Event {
+                    kind,
+                    object,
+                    change,
+                } => self.watch.writer.event(kind, &object, change.as_deref()),
                 WatchItem::Bookmark {
                     version,
                     initial_events_end,
-                } if self.watch.bookmarks => self.watch.writer.bookmark(&version, initial_events_end),
+                } if self.watch.bookmarks => {
+                    self.watch.writer.bookmark(&version, initial_events_end)
+                }
                 WatchItem::Bookmark { .. } => continue,
                 WatchItem::Error(status) => {
                     self.over = true;
@@ -183,4 +207,3 @@ impl Running {
         }
     }
 }
-

@@ -137,6 +137,11 @@ impl SourceCache {
         })
     }
 
+    /// One object, if it is held.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.shared.content.lock().as_ref()?.objects.get(key).cloned()
+    }
+
     /// The changes of the last minutes. None before the first list.
     pub fn history(&self) -> Option<Arc<History>> {
         Some(self.shared.content.lock().as_ref()?.history.clone())

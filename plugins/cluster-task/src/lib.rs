@@ -63,7 +63,7 @@ impl Admission for ClusterTasks {
         let name = &review.key.name;
         match (review.operation, &review.object) {
             (Operation::Delete, _) => self.unused(name, kubernetes)?,
-            (_, Some(object)) => valid(name, object)?,
+            (_, Some(object)) => self.valid(name, object)?,
             (_, None) => return Err(Failure::internal("a write without an object")),
         }
         Ok(Verdict::default())
@@ -104,21 +104,21 @@ impl ClusterTasks {
             ),
         ))
     }
-}
 
-fn valid(name: &str, object: &[u8]) -> Result<(), Failure> {
-    let what = format!("ClusterTask {name:?}");
-    let task: ClusterTask = serde_json::from_slice(object)
-        .map_err(|error| Failure::new("BadRequest", format!("{what}: {error}")))?;
-    if let Some(text) = &task.spec.deadline_after
-        && let Err(detail) = parse_duration(text)
-    {
-        return Err(Failure::invalid(
-            &what,
-            vec![Cause::invalid("spec.deadlineAfter", text, &detail)],
-        ));
+    fn valid(&self, name: &str, object: &[u8]) -> Result<(), Failure> {
+        let what = format!("ClusterTask.{} {name:?}", self.settings.group);
+        let task: ClusterTask = serde_json::from_slice(object)
+            .map_err(|error| Failure::new("BadRequest", format!("{what}: {error}")))?;
+        if let Some(text) = &task.spec.deadline_after
+            && let Err(detail) = parse_duration(text)
+        {
+            return Err(Failure::invalid(
+                &what,
+                vec![Cause::invalid("spec.deadlineAfter", text, &detail)],
+            ));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 joinery_sdk::export_admission!(ClusterTasks);
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(failure.reason, "Invalid");
         assert_eq!(failure.causes[0].field, "spec.deadlineAfter");
         assert!(failure.message.starts_with(
-            r#"ClusterTask "nightly" is invalid: spec.deadlineAfter: Invalid value: "2d""#
+            r#"ClusterTask.aggregated.tasks.example.com "nightly" is invalid: spec.deadlineAfter: Invalid value: "2d""#
         ));
         assert!(cluster.asked.borrow().is_empty());
     }

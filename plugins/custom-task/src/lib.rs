@@ -51,7 +51,7 @@ impl Admission for CustomTasks {
             return Ok(Verdict::default());
         }
         let before = task.clone();
-        let what = format!("CustomTask {:?}", review.key.name);
+        let what = format!("CustomTask.{} {:?}", self.settings.group, review.key.name);
         let old = review
             .old_object
             .as_deref()

@@ -116,7 +116,7 @@ fn a_priority_must_come_from_somewhere() {
         assert!(
             failure
                 .message
-                .starts_with("CustomTask \"a\" is invalid: spec.priority: Required value")
+                .starts_with("CustomTask.aggregated.tasks.example.com \"a\" is invalid: spec.priority: Required value")
         );
     }
 }

@@ -31,10 +31,18 @@ macro_rules! export_admission {
     };
 }
 
+/// Exports a type that is a [`View`] and an [`Admission`]: a plugin that serves resources of both shapes.
+#[macro_export]
+macro_rules! export_view_and_admission {
+    ($logic:ty) => {
+        $crate::component!($logic, join, admission);
+    };
+}
+
 #[doc(hidden)]
 #[macro_export]
 macro_rules! component {
-    ($logic:ty, $interface:ident) => {
+    ($logic:ty, $($interface:ident),+) => {
         #[allow(unsafe_code, reason = "the component's entry points are unmangled symbols")]
         const _: () = {
             impl $crate::Instance for $logic {
@@ -45,7 +53,7 @@ macro_rules! component {
             }
             type Component = $crate::Exported<$logic>;
             $crate::bindings::setup::export!(Component with_types_in $crate::bindings::setup);
-            $crate::bindings::$interface::export!(Component with_types_in $crate::bindings::$interface);
+            $($crate::bindings::$interface::export!(Component with_types_in $crate::bindings::$interface);)+
         };
     };
 }

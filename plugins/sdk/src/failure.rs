@@ -21,7 +21,7 @@ impl Failure {
         }
     }
 
-    /// 422: `what` (e.g. `CustomTask "a"`) has these faults. Worded as Kubernetes words its own.
+    /// 422: `what` (e.g. `CustomTask.tasks.example.com "a"`) has these faults. Worded as Kubernetes words its own.
     pub fn invalid(what: &str, causes: Vec<Cause>) -> Self {
         let list: Vec<String> = causes
             .iter()

@@ -1,8 +1,8 @@
 //! What a Joinery plugin is written with.
 //!
 //! A plugin is one pure type. It implements [`Plugin`] (settings and description) and then either [`View`], for a
-//! resource that is joined from others, or [`Admission`], for one whose objects the host stores; [`export_view!`] or
-//! [`export_admission!`] turns it into a component. Neither trait touches WebAssembly, so the logic is tested with a
+//! resource that is joined from others, or [`Admission`], for one whose objects the host stores, or both;
+//! [`export_view!`], [`export_admission!`] or [`export_view_and_admission!`] turns it into a component. Neither trait touches WebAssembly, so the logic is tested with a
 //! plain `cargo test`, with [`Composed::fill`] in the place of the host and a type of the test's own in that of
 //! [`Kubernetes`].
 //!

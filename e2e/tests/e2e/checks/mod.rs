@@ -1,9 +1,9 @@
 //! What holds in both environments, one topic a file.
 
-pub mod freshness;
-pub mod input;
-pub mod isolation;
-pub mod reading;
-pub mod reload;
-pub mod stored;
-pub mod watching;
+pub(crate) mod freshness;
+pub(crate) mod input;
+pub(crate) mod isolation;
+pub(crate) mod reading;
+pub(crate) mod reload;
+pub(crate) mod stored;
+pub(crate) mod watching;

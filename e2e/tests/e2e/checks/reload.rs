@@ -1,8 +1,8 @@
 //! New logic while everything runs.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
@@ -15,7 +15,7 @@ const OLD: &str = "taskResourceVersion";
 const NEW: &str = "taskResourceVersioN";
 
 /// Replacing the plugin's file while many clients list: nobody's request fails, and within two seconds all see the new logic.
-pub fn replacing_a_plugin_under_load_fails_no_request(environment: &Shared) {
+pub(crate) fn replacing_a_plugin_under_load_fails_no_request(environment: &Shared) {
     let _gate = environment.alone();
     let file = environment.plugin_dir().join("combined_tasks.wasm");
     let original = fs::read(&file).unwrap();
@@ -30,7 +30,8 @@ pub fn replacing_a_plugin_under_load_fails_no_request(environment: &Shared) {
     let last_old = Mutex::new(vec![None; CLIENTS]);
     let swapped = std::thread::scope(|scope| {
         for number in 0..CLIENTS {
-            let (client, path, stop, lists, failures, last_old) = (&client, &path, &stop, &lists, &failures, &last_old);
+            let (client, path, stop, lists, failures, last_old) =
+                (&client, &path, &stop, &lists, &failures, &last_old);
             scope.spawn(move || {
                 let mut connection = client.connect();
                 while !stop.load(Ordering::Relaxed) {
@@ -41,7 +42,11 @@ pub fn replacing_a_plugin_under_load_fails_no_request(environment: &Shared) {
                                 last_old.lock().unwrap()[number] = Some(asked);
                             }
                         }
-                        Ok(answer) => failures.lock().unwrap().push(format!("{}: {}", answer.status, answer.text())),
+                        Ok(answer) => failures.lock().unwrap().push(format!(
+                            "{}: {}",
+                            answer.status,
+                            answer.text()
+                        )),
                         Err(error) => {
                             failures.lock().unwrap().push(error);
                             connection = client.connect();
@@ -60,17 +65,34 @@ pub fn replacing_a_plugin_under_load_fails_no_request(environment: &Shared) {
     });
     let seen = client.get(&path).text();
     install(&file, &original);
-    crate::fixtures::eventually("the first logic to be back", || client.get(&path).text().contains(OLD).then_some(()));
+    crate::fixtures::eventually("the first logic to be back", || {
+        client.get(&path).text().contains(OLD).then_some(())
+    });
 
     let failures = failures.into_inner().unwrap();
-    assert!(failures.is_empty(), "{} of {} lists failed: {:?}", failures.len(), lists.into_inner(), &failures[..failures.len().min(5)]);
+    assert!(
+        failures.is_empty(),
+        "{} of {} lists failed: {:?}",
+        failures.len(),
+        lists.into_inner(),
+        &failures[..failures.len().min(5)]
+    );
     assert!(seen.contains(NEW), "the new logic never came");
-    let late = last_old.into_inner().unwrap().into_iter().flatten().filter_map(|at| at.checked_duration_since(swapped)).max();
-    assert!(late.unwrap_or_default() <= Duration::from_secs(2), "the old logic was still asked and seen {late:?} after the swap");
+    let late = last_old
+        .into_inner()
+        .unwrap()
+        .into_iter()
+        .flatten()
+        .filter_map(|at| at.checked_duration_since(swapped))
+        .max();
+    assert!(
+        late.unwrap_or_default() <= Duration::from_secs(2),
+        "the old logic was still asked and seen {late:?} after the swap"
+    );
 }
 
 /// A file that is no component changes nothing but what is said about it.
-pub fn a_broken_plugin_leaves_the_one_before_it_serving(environment: &Shared) {
+pub(crate) fn a_broken_plugin_leaves_the_one_before_it_serving(environment: &Shared) {
     let _gate = environment.alone();
     let file = environment.plugin_dir().join("combined_tasks.wasm");
     let original = fs::read(&file).unwrap();
@@ -78,9 +100,13 @@ pub fn a_broken_plugin_leaves_the_one_before_it_serving(environment: &Shared) {
     install(&file, b"not a component");
     crate::fixtures::eventually("the log to name the broken file", || {
         let log = fs::read(environment.host_log()).unwrap();
-        String::from_utf8_lossy(&log[already_said..]).contains("combined_tasks").then_some(())
+        String::from_utf8_lossy(&log[already_said..])
+            .contains("combined_tasks")
+            .then_some(())
     });
-    let served = environment.kubectl().run(["get", "combinedtasks", "-n", "default", "-o", "name"]);
+    let served = environment
+        .kubectl()
+        .run(["get", "combinedtasks", "-n", "default", "-o", "name"]);
     install(&file, &original);
     assert!(served.unwrap().contains("task-sample-5"));
 }
@@ -102,6 +128,10 @@ fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
             found = true;
         }
     }
-    assert!(found, "the component does not hold {}", String::from_utf8_lossy(from));
+    assert!(
+        found,
+        "the component does not hold {}",
+        String::from_utf8_lossy(from)
+    );
     changed
 }

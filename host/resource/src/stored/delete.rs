@@ -49,13 +49,15 @@ impl StoredResource {
             let mut object = current.value.clone();
             self.set_propagation(&mut object, options.propagation_policy);
             let removed = !(self.rules.pending)(&object);
-            if !removed {
+            if removed {
+                object = current.value.clone();
+            } else {
                 self.mark(&mut object, caller);
             }
             let changed = text(&object)?;
             if !removed && changed == current.text {
                 // It is being deleted already.
-                return Ok(written(&changed, current.revision, false, admitted.warnings)?);
+                return written(&changed, current.revision, false, admitted.warnings);
             }
             let op = if removed {
                 Op::Delete {
@@ -70,7 +72,9 @@ impl StoredResource {
                 self.commit(op, guards, options.dry_run).await?
             {
                 self.visible(revision).await;
-                return written(&changed, revision, removed, admitted.warnings);
+                // What was removed is shown as it was.
+                let shown = if removed || options.dry_run { current.revision } else { revision };
+                return written(&changed, shown, removed, admitted.warnings);
             }
         }
         Err(self.contended(key))

@@ -3,6 +3,7 @@
 //! Reads and watches come from memory ([`cache`], [`read`], [`replay`]); writes go to the store in one order for all
 //! verbs ([`write`]): decode, patch, defaults, prune, schema, admission, metadata, schema again, commit under guards.
 
+mod amend;
 mod cache;
 mod create;
 mod decode;
@@ -13,12 +14,14 @@ mod lookup;
 pub(crate) mod metadata;
 pub(crate) mod names;
 mod namespaces;
+mod orphans;
 mod read;
 mod replay;
 mod resource;
 mod rules;
 mod storage;
 mod update;
+mod upstream;
 mod write;
 
 pub use namespaces::{Namespace, Namespaces, StoreNamespaces};
@@ -26,3 +29,4 @@ pub use resource::StoredResource;
 pub use rules::Rules;
 pub(crate) use rules::has_finalizers;
 pub use storage::Storage;
+pub use upstream::StoredUpstream;

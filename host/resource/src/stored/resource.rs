@@ -112,6 +112,10 @@ impl StoredResource {
         &self.gvr
     }
 
+    pub(crate) fn store(&self) -> &Arc<dyn joinery_store::Store> {
+        self.storage.store()
+    }
+
     /// How many objects there are.
     pub fn count(&self) -> usize {
         self.cache.current().objects.len()

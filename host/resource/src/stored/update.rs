@@ -159,6 +159,7 @@ impl StoredResource {
                 self.commit(op, guards, options.dry_run).await?
             {
                 self.visible(revision).await;
+                let revision = if options.dry_run { current.revision } else { revision };
                 return Ok(Written {
                     object: object_at(&changed, revision)?,
                     created: false,

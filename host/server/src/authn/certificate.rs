@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use joinery_resource::User;
 
-use super::{Authenticator, Credentials, Rejected, subject};
+use super::{Authenticator, Credentials, Rejected, X509, subject};
 use crate::tls::SharedTrust;
 
 /// Certificates of the client authority: CN is the user, each O a group.
@@ -29,13 +29,17 @@ impl Authenticator for ClientCertificates {
         let trust = self.trust.current();
         let Some(ca) = &trust.client_ca else {
             // Fail closed: a certificate that nobody can verify is a rejected one.
-            return Err(Rejected("no authority for client certificates is known".to_owned()));
+            return Err(Rejected(
+                "no authority for client certificates is known".to_owned(),
+            ));
         };
         ca.verify(credentials.certificates)
             .map_err(|e| Rejected(format!("no certificate of the client authority: {e}")))?;
         let (name, groups) = subject(leaf)?;
         if name.is_empty() {
-            return Err(Rejected("the client certificate has no common name".to_owned()));
+            return Err(Rejected(
+                "the client certificate has no common name".to_owned(),
+            ));
         }
         Ok(Some(User {
             name,
@@ -45,6 +49,6 @@ impl Authenticator for ClientCertificates {
     }
 
     fn name(&self) -> &'static str {
-        "x509"
+        X509
     }
 }

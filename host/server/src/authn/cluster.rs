@@ -16,7 +16,9 @@ const NAME: &str = "extension-apiserver-authentication";
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterTrustError {
     /// Reading is not allowed: the RoleBinding to `extension-apiserver-authentication-reader` is missing.
-    #[error("may not read ConfigMap {NAMESPACE}/{NAME}: bind Role extension-apiserver-authentication-reader: {0}")]
+    #[error(
+        "may not read ConfigMap {NAMESPACE}/{NAME}: bind Role extension-apiserver-authentication-reader: {0}"
+    )]
     Forbidden(Box<kube::Error>),
     /// kube-apiserver cannot be asked.
     #[error("cannot read ConfigMap {NAMESPACE}/{NAME}: {0}")]
@@ -39,7 +41,9 @@ pub async fn follow_cluster_trust(
 ) -> Result<tokio::task::JoinHandle<()>, ClusterTrustError> {
     let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
     let first = api.get_opt(NAME).await.map_err(|error| match &error {
-        kube::Error::Api(status) if status.code == 403 => ClusterTrustError::Forbidden(Box::new(error)),
+        kube::Error::Api(status) if status.code == 403 => {
+            ClusterTrustError::Forbidden(Box::new(error))
+        }
         _ => ClusterTrustError::Read(Box::new(error)),
     })?;
     trust.replace(read(first.as_ref())?);
@@ -49,10 +53,15 @@ pub async fn follow_cluster_trust(
             match change {
                 Ok(config_map) => match read(config_map.as_ref()) {
                     Ok(new) => {
-                        tracing::info!(present = config_map.is_some(), "authentication trust reloaded");
+                        tracing::info!(
+                            present = config_map.is_some(),
+                            "authentication trust reloaded"
+                        );
                         trust.replace(new);
                     }
-                    Err(error) => tracing::error!(%error, "authentication trust is malformed; keeping the last one"),
+                    Err(error) => {
+                        tracing::error!(%error, "authentication trust is malformed; keeping the last one")
+                    }
                 },
                 Err(error) => tracing::warn!(%error, "cannot follow ConfigMap {NAMESPACE}/{NAME}"),
             }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use http::HeaderMap;
 use joinery_resource::User;
 
-use super::{Authenticator, Credentials, Rejected, subject};
+use super::{Authenticator, Credentials, FRONT_PROXY, Rejected, subject};
 use crate::tls::{FrontProxy, SharedTrust};
 
 /// Believes `X-Remote-*` (whatever the trust calls them) behind a certificate of the front-proxy authority.
@@ -25,7 +25,8 @@ impl FrontProxyHeaders {
 impl Authenticator for FrontProxyHeaders {
     async fn authenticate(&self, credentials: Credentials<'_>) -> Result<Option<User>, Rejected> {
         let trust = self.trust.current();
-        let (Some(proxy), Some(leaf)) = (&trust.front_proxy, credentials.certificates.first()) else {
+        let (Some(proxy), Some(leaf)) = (&trust.front_proxy, credentials.certificates.first())
+        else {
             return Ok(None);
         };
         proxy
@@ -40,7 +41,7 @@ impl Authenticator for FrontProxyHeaders {
     }
 
     fn name(&self) -> &'static str {
-        "front-proxy"
+        FRONT_PROXY
     }
 }
 
@@ -64,7 +65,8 @@ fn user(proxy: &FrontProxy, headers: &HeaderMap) -> Option<User> {
     for prefix in &proxy.extra_prefixes {
         let prefix = prefix.to_ascii_lowercase();
         for (header, value) in headers {
-            let (Some(key), Ok(value)) = (header.as_str().strip_prefix(&prefix), value.to_str()) else {
+            let (Some(key), Ok(value)) = (header.as_str().strip_prefix(&prefix), value.to_str())
+            else {
                 continue;
             };
             let key = unescape_key(key);

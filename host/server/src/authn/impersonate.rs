@@ -18,11 +18,23 @@ const EXTRA: &str = "impersonate-extra-";
 ///
 /// # Errors
 /// 403 when it is not allowed, 400 when the headers are incomplete.
-pub(crate) async fn impersonate(user: User, headers: &HeaderMap, authorizer: &dyn Authorizer) -> Result<User, Status> {
-    if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+pub(crate) async fn impersonate(
+    user: User,
+    headers: &HeaderMap,
+    authorizer: &dyn Authorizer,
+) -> Result<User, Status> {
+    if !headers
+        .keys()
+        .any(|name| name.as_str().starts_with("impersonate-"))
+    {
         return Ok(user);
     }
-    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let text = |name: &str| {
+        headers
+            .get(name)
+            .and_then(|v| v.to_str().ok())
+            .unwrap_or_default()
+    };
     let name = text("impersonate-user");
     if name.is_empty() {
         return Err(Status::bad_request(
@@ -40,12 +52,19 @@ pub(crate) async fn impersonate(user: User, headers: &HeaderMap, authorizer: &dy
             .collect(),
         extra: Vec::new(),
     };
-    let account = name.strip_prefix(SERVICE_ACCOUNT).and_then(|a| a.split_once(':'));
+    let account = name
+        .strip_prefix(SERVICE_ACCOUNT)
+        .and_then(|a| a.split_once(':'));
     let mut needed = match account {
         Some((namespace, name)) => vec![part("", "serviceaccounts", "", Some(namespace), name)],
         None => vec![part("", "users", "", None, name)],
     };
-    needed.extend(other.groups.iter().map(|group| part("", "groups", "", None, group)));
+    needed.extend(
+        other
+            .groups
+            .iter()
+            .map(|group| part("", "groups", "", None, group)),
+    );
     if !other.uid.is_empty() {
         needed.push(part("authentication.k8s.io", "uids", "", None, &other.uid));
     }
@@ -54,7 +73,13 @@ pub(crate) async fn impersonate(user: User, headers: &HeaderMap, authorizer: &dy
             continue;
         };
         let key = unescape_key(key);
-        needed.push(part("authentication.k8s.io", "userextras", &key, None, value));
+        needed.push(part(
+            "authentication.k8s.io",
+            "userextras",
+            &key,
+            None,
+            value,
+        ));
         match other.extra.iter_mut().find(|(known, _)| *known == key) {
             Some((_, values)) => values.push(value.to_owned()),
             None => other.extra.push((key, vec![value.to_owned()])),
@@ -65,16 +90,28 @@ pub(crate) async fn impersonate(user: User, headers: &HeaderMap, authorizer: &dy
     }
     if let Some((namespace, _)) = account.filter(|_| other.groups.is_empty()) {
         other.groups.push("system:serviceaccounts".to_owned());
-        other.groups.push(format!("system:serviceaccounts:{namespace}"));
+        other
+            .groups
+            .push(format!("system:serviceaccounts:{namespace}"));
     }
-    let own = if name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
+    let own = if name == ANONYMOUS {
+        UNAUTHENTICATED
+    } else {
+        AUTHENTICATED
+    };
     if !other.groups.iter().any(|g| g == own) {
         other.groups.push(own.to_owned());
     }
     Ok(other)
 }
 
-fn part(group: &str, resource: &str, subresource: &str, namespace: Option<&str>, name: &str) -> Attributes {
+fn part(
+    group: &str,
+    resource: &str,
+    subresource: &str,
+    namespace: Option<&str>,
+    name: &str,
+) -> Attributes {
     Attributes::Resource {
         verb: "impersonate".to_owned(),
         group: group.to_owned(),

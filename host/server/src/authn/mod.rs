@@ -59,6 +59,9 @@ pub struct Authentication {
     ways: Arc<[Box<dyn Authenticator>]>,
 }
 
+/// Ways in which a certificate speaks.
+pub(crate) const FRONT_PROXY: &str = "front-proxy";
+pub(crate) const X509: &str = "x509";
 /// Everybody who was authenticated is in it.
 const AUTHENTICATED: &str = "system:authenticated";
 /// The user of requests without any credential, and their group.
@@ -75,12 +78,19 @@ impl Authentication {
     ///
     /// # Errors
     /// 401 when credentials were brought and none of them holds.
-    pub async fn authenticate(&self, credentials: Credentials<'_>) -> Result<(User, &'static str), Status> {
+    pub async fn authenticate(
+        &self,
+        credentials: Credentials<'_>,
+    ) -> Result<(User, &'static str), Status> {
         let mut rejected = false;
         for way in self.ways.iter() {
             match way.authenticate(credentials).await {
                 Ok(Some(mut user)) => {
-                    if user.name != ANONYMOUS && !user.groups.iter().any(|g| g == AUTHENTICATED || g == UNAUTHENTICATED)
+                    if user.name != ANONYMOUS
+                        && !user
+                            .groups
+                            .iter()
+                            .any(|g| g == AUTHENTICATED || g == UNAUTHENTICATED)
                     {
                         user.groups.push(AUTHENTICATED.to_owned());
                     }
@@ -107,7 +117,11 @@ impl Authentication {
 
 /// The token of an `Authorization: Bearer` header.
 fn bearer_token(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(http::header::AUTHORIZATION)?.to_str().ok()?.trim();
+    let value = headers
+        .get(http::header::AUTHORIZATION)?
+        .to_str()
+        .ok()?
+        .trim();
     let (scheme, token) = value.split_once(' ')?;
     let token = token.trim_start();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)

@@ -8,11 +8,12 @@ use joinery_resource::User;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use prometheus_client::registry::Registry;
 use sha2::{Digest as _, Sha256};
 
 use super::{Authenticator, Credentials, Rejected, bearer_token};
 use crate::expiring::Expiring;
-use crate::retry::retry;
+use crate::retry::{Requests, retry};
 
 /// As k8s.io/apiserver's delegated authentication: both answers hold for 10 s.
 const LIFETIME: Duration = Duration::from_secs(10);
@@ -21,6 +22,7 @@ const CAPACITY: usize = 8192;
 /// Asks kube-apiserver about each token. Errors are not remembered.
 pub struct TokenReviews {
     api: Api<TokenReview>,
+    requests: Requests,
     /// By the token's digest: none for a token that does not hold.
     answers: Expiring<[u8; 32], Option<User>>,
 }
@@ -30,8 +32,18 @@ impl TokenReviews {
     pub fn new(client: Client) -> Self {
         Self {
             api: Api::all(client),
+            requests: Requests::default(),
             answers: Expiring::new(CAPACITY, LIFETIME),
         }
+    }
+
+    /// Adds the metric of the requests to a registry.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "apiserver_delegated_authn_request",
+            "TokenReviews sent, by the code of the answer",
+            self.requests.clone(),
+        );
     }
 
     async fn review(&self, token: &str) -> Result<Option<User>, kube::Error> {
@@ -71,7 +83,7 @@ impl Authenticator for TokenReviews {
         let answer = match self.answers.get(&key) {
             Some(answer) => answer,
             None => {
-                let answer = retry(|| self.review(token))
+                let answer = retry(&self.requests, || self.review(token))
                     .await
                     .map_err(|e| Rejected(format!("the token cannot be reviewed: {e}")))?;
                 self.answers.put(key, answer.clone());

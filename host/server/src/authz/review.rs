@@ -6,15 +6,18 @@ use async_trait::async_trait;
 use joinery_object::{FieldSelector, LabelSelector, Operator, Status};
 use joinery_resource::{Attributes, Authorizer, Decision, User};
 use k8s_openapi::api::authorization::v1::{
-    FieldSelectorAttributes, LabelSelectorAttributes, NonResourceAttributes, ResourceAttributes, SubjectAccessReview,
-    SubjectAccessReviewSpec,
+    FieldSelectorAttributes, LabelSelectorAttributes, NonResourceAttributes, ResourceAttributes,
+    SubjectAccessReview, SubjectAccessReviewSpec,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldSelectorRequirement, LabelSelectorRequirement};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    FieldSelectorRequirement, LabelSelectorRequirement,
+};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use prometheus_client::registry::Registry;
 
 use crate::expiring::Expiring;
-use crate::retry::retry;
+use crate::retry::{Requests, retry};
 
 /// Both answers hold that long, as in k8s.io/apiserver's delegated authorization.
 const LIFETIME: Duration = Duration::from_secs(10);
@@ -23,6 +26,7 @@ const CAPACITY: usize = 8192;
 /// Asks kube-apiserver whether a user may. Errors are not remembered.
 pub struct SubjectAccessReviews {
     api: Api<SubjectAccessReview>,
+    requests: Requests,
     answers: Expiring<(User, Attributes), Decision>,
 }
 
@@ -31,8 +35,18 @@ impl SubjectAccessReviews {
     pub fn new(client: Client) -> Self {
         Self {
             api: Api::all(client),
+            requests: Requests::default(),
             answers: Expiring::new(CAPACITY, LIFETIME),
         }
+    }
+
+    /// Adds the metric of the requests to a registry.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "apiserver_delegated_authz_request",
+            "SubjectAccessReviews sent, by the code of the answer",
+            self.requests.clone(),
+        );
     }
 
     async fn review(&self, review: &SubjectAccessReview) -> Result<Decision, kube::Error> {
@@ -57,10 +71,12 @@ impl Authorizer for SubjectAccessReviews {
             spec: spec(user, attributes),
             ..SubjectAccessReview::default()
         };
-        let answer = retry(|| self.review(&review)).await.map_err(|error| {
-            tracing::warn!(%error, "SubjectAccessReview failed");
-            Status::internal(format!("cannot authorize: {error}"))
-        })?;
+        let answer = retry(&self.requests, || self.review(&review))
+            .await
+            .map_err(|error| {
+                tracing::warn!(%error, "SubjectAccessReview failed");
+                Status::internal(format!("cannot authorize: {error}"))
+            })?;
         self.answers.put(key, answer.clone());
         Ok(answer)
     }
@@ -168,7 +184,10 @@ mod tests {
             name: "u".to_owned(),
             uid: "1".to_owned(),
             groups: vec!["a".to_owned(), "b".to_owned()],
-            extra: vec![("example.com/team".to_owned(), vec!["x".to_owned(), "y".to_owned()])],
+            extra: vec![(
+                "example.com/team".to_owned(),
+                vec!["x".to_owned(), "y".to_owned()],
+            )],
         };
         let attributes = Attributes::Resource {
             verb: "list".to_owned(),

@@ -46,7 +46,8 @@ fn entry(group: &Group, version: &Version) -> Value {
         .iter()
         .map(|definition| {
             // Clients panic without a kind, so it is always there, of subresources too.
-            let kind = json!({"group": group.name, "version": version.name, "kind": definition.kind});
+            let kind =
+                json!({"group": group.name, "version": version.name, "kind": definition.kind});
             let mut resource = json!({
                 "resource": &*definition.gvr.resource,
                 "responseKind": kind,

@@ -54,8 +54,13 @@ pub(crate) struct Documents {
 
 impl Documents {
     fn new(snapshot: &Snapshot) -> Self {
-        let groups = order::groups(snapshot.resources().map(|(_, resource)| resource.definition()));
-        let (core, named): (Vec<_>, Vec<_>) = groups.iter().partition(|group| group.name.is_empty());
+        let groups = order::groups(
+            snapshot
+                .resources()
+                .map(|(_, resource)| resource.definition()),
+        );
+        let (core, named): (Vec<_>, Vec<_>) =
+            groups.iter().partition(|group| group.name.is_empty());
         let aggregated = |groups: &[&order::Group]| {
             AggregatedVersion::ALL.map(|version| Document::new(&aggregated::list(version, groups)))
         };
@@ -81,7 +86,11 @@ impl Documents {
 
     /// `/api` (`core`) or `/apis` in the aggregated format.
     pub(crate) fn aggregated(&self, core: bool, version: AggregatedVersion) -> &Document {
-        let documents = if core { &self.aggregated_core } else { &self.aggregated };
+        let documents = if core {
+            &self.aggregated_core
+        } else {
+            &self.aggregated
+        };
         &documents[version as usize]
     }
 }

@@ -69,7 +69,9 @@ fn compare(a: &str, b: &str) -> Ordering {
 /// Stability, major, minor.
 fn rank(version: &str) -> Option<(u8, u32, u32)> {
     let rest = version.strip_prefix('v')?;
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let digits = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
     let major = rest[..digits].parse().ok()?;
     let rest = &rest[digits..];
     if rest.is_empty() {
@@ -87,11 +89,15 @@ mod tests {
 
     #[test]
     fn the_most_stable_and_newest_version_is_preferred() {
-        let mut versions = ["v1alpha1", "foo", "v2", "v1beta2", "v10", "v1", "v1beta10", "bar"];
+        let mut versions = [
+            "v1alpha1", "foo", "v2", "v1beta2", "v10", "v1", "v1beta10", "bar",
+        ];
         versions.sort_by(|a, b| compare(b, a));
         assert_eq!(
             versions,
-            ["v10", "v2", "v1", "v1beta10", "v1beta2", "v1alpha1", "bar", "foo"]
+            [
+                "v10", "v2", "v1", "v1beta10", "v1beta2", "v1alpha1", "bar", "foo"
+            ]
         );
     }
 }

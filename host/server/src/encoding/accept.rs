@@ -31,7 +31,10 @@ impl Clause {
         let (kind, _) = media_type.split_once('/').unwrap_or((media_type, ""));
         self.media_type == media_type
             || self.media_type == "*/*"
-            || self.media_type.strip_suffix("/*").is_some_and(|wanted| wanted == kind)
+            || self
+                .media_type
+                .strip_suffix("/*")
+                .is_some_and(|wanted| wanted == kind)
     }
 
     /// More exact clauses go before wildcards of the same quality.
@@ -137,7 +140,11 @@ const YAML: &str = "application/yaml";
 /// # Errors
 /// 406 when no clause can be met: no known media type, a transformation that this verb's answer does not have
 /// (PartialObjectMetadata of a list, its list of an object), or a watch in YAML.
-pub(crate) fn negotiate(headers: &HeaderMap, query: &Query, verb: &str) -> Result<Representation, Status> {
+pub(crate) fn negotiate(
+    headers: &HeaderMap,
+    query: &Query,
+    verb: &str,
+) -> Result<Representation, Status> {
     let watch = verb == "watch";
     let metadata = match verb {
         "list" | "deletecollection" => "PartialObjectMetadataList",
@@ -165,7 +172,11 @@ pub(crate) fn negotiate(headers: &HeaderMap, query: &Query, verb: &str) -> Resul
             pretty: pretty && !watch,
         });
     }
-    Err(Status::not_acceptable(if watch { &[JSON] } else { &[JSON, YAML] }))
+    Err(Status::not_acceptable(if watch {
+        &[JSON]
+    } else {
+        &[JSON, YAML]
+    }))
 }
 
 /// None: not a transformation of this answer.
@@ -197,8 +208,13 @@ pub(crate) fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
         "" => {}
         value => return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"),
     }
-    let agent = headers.get(USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool))
+    let agent = headers
+        .get(USER_AGENT)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default();
+    ["curl", "Wget", "Mozilla/5.0"]
+        .iter()
+        .any(|tool| agent.starts_with(tool))
 }
 
 #[cfg(test)]
@@ -230,7 +246,11 @@ mod tests {
             ("", "get", plain(Format::Json, Shape::Object)),
             ("*/*", "get", plain(Format::Json, Shape::Object)),
             ("application/*", "list", plain(Format::Json, Shape::Object)),
-            ("application/yaml", "get", plain(Format::Yaml, Shape::Object)),
+            (
+                "application/yaml",
+                "get",
+                plain(Format::Yaml, Shape::Object),
+            ),
             (
                 "application/json;q=0.1,application/yaml",
                 "get",
@@ -253,7 +273,11 @@ mod tests {
                 "watch",
                 plain(Format::Json, metadata),
             ),
-            (kubectl, "list", plain(Format::Json, Shape::Table(MetaVersion::V1))),
+            (
+                kubectl,
+                "list",
+                plain(Format::Json, Shape::Table(MetaVersion::V1)),
+            ),
             (
                 "application/json;stream=watch",
                 "watch",
@@ -276,8 +300,14 @@ mod tests {
             ("application/cbor", "list"),
             ("text/html", "get"),
             ("application/yaml", "watch"),
-            ("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", "list"),
-            ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "get"),
+            (
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+                "list",
+            ),
+            (
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+                "get",
+            ),
             ("application/json;as=Table;g=meta.k8s.io;v=v2", "list"),
             ("application/json;as=Chair;g=meta.k8s.io;v=v1", "list"),
         ] {

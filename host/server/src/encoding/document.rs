@@ -9,7 +9,9 @@ use joinery_object::{Object, Query, Status};
 use joinery_resource::{Definition, List};
 use serde::Serialize;
 
-use super::{Format, IncludeObject, Representation, Shape, TableWriter, gzip, partial_metadata, pretty};
+use super::{
+    Format, IncludeObject, Representation, Shape, TableWriter, gzip, partial_metadata, pretty,
+};
 use crate::body::{Body, Pieces};
 
 /// An object in the negotiated shape, as JSON.
@@ -57,7 +59,10 @@ pub(crate) fn encode_list(
     }
     let (kind, api_version) = match representation.shape {
         Shape::Metadata(version) => ("PartialObjectMetadataList", version.api_version().into()),
-        _ => (definition.list_kind.as_str(), Cow::from(definition.gvr.api_version())),
+        _ => (
+            definition.list_kind.as_str(),
+            Cow::from(definition.gvr.api_version()),
+        ),
     };
     out.write(format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":"#).as_bytes());
     out.write(&metadata);
@@ -119,7 +124,9 @@ pub(crate) async fn finish(
     let mut content_type = HeaderValue::from_static("application/json");
     match format {
         Format::Yaml => {
-            document = pretty::yaml(&document.into_bytes()).map_err(Status::internal)?.into();
+            document = pretty::yaml(&document.into_bytes())
+                .map_err(Status::internal)?
+                .into();
             content_type = HeaderValue::from_static("application/yaml");
         }
         Format::Json if indent => document = pretty::pretty(&document.into_bytes()).into(),

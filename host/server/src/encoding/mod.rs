@@ -6,6 +6,8 @@ mod gzip;
 mod pretty;
 mod table;
 
-pub(crate) use accept::{Format, MetaVersion, Representation, Shape, clauses, negotiate, wants_pretty};
+pub(crate) use accept::{
+    Format, MetaVersion, Representation, Shape, clauses, negotiate, wants_pretty,
+};
 pub(crate) use document::{encode_list, encode_object, finish};
 pub(crate) use table::{IncludeObject, TableWriter, partial_metadata};

@@ -104,7 +104,11 @@ mod tests {
     fn yaml_reads_back_as_the_same_value() {
         let json = br#"{"a":"1","b":true,"c":"yes","d":{"e":["x: y","- z","multi\nline\n"]},"n":"null","t":"2026-01-01"}"#;
         let text = yaml(json).unwrap();
-        let back: serde_json::Value = serde_saphyr::from_str(std::str::from_utf8(&text).unwrap()).unwrap();
-        assert_eq!(back, serde_json::from_slice::<serde_json::Value>(json).unwrap());
+        let back: serde_json::Value =
+            serde_saphyr::from_str(std::str::from_utf8(&text).unwrap()).unwrap();
+        assert_eq!(
+            back,
+            serde_json::from_slice::<serde_json::Value>(json).unwrap()
+        );
     }
 }

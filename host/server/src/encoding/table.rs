@@ -12,7 +12,8 @@ use super::MetaVersion;
 use crate::body::Pieces;
 
 const METADATA_V1: &[u8] = br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","#;
-const METADATA_V1BETA1: &[u8] = br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1beta1","#;
+const METADATA_V1BETA1: &[u8] =
+    br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1beta1","#;
 
 /// What a Table's rows carry of their objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +51,11 @@ pub(crate) struct TableWriter<'a> {
 }
 
 impl<'a> TableWriter<'a> {
-    pub(crate) fn new(definition: &'a Definition, version: MetaVersion, include: IncludeObject) -> Self {
+    pub(crate) fn new(
+        definition: &'a Definition,
+        version: MetaVersion,
+        include: IncludeObject,
+    ) -> Self {
         Self {
             definition,
             version,
@@ -121,7 +126,12 @@ fn metadata_at(version: &ResourceVersion) -> Vec<u8> {
 }
 
 /// Writes an object as PartialObjectMetadata.
-pub(crate) fn partial_metadata(out: &mut Pieces, definition: &Definition, object: &Object, version: MetaVersion) {
+pub(crate) fn partial_metadata(
+    out: &mut Pieces,
+    definition: &Definition,
+    object: &Object,
+    version: MetaVersion,
+) {
     write_metadata(out, object.row(|| make_row(definition, object)), version);
 }
 
@@ -162,7 +172,8 @@ fn make_row(definition: &Definition, object: &Object) -> Row {
     let mut metadata = BytesMut::from(METADATA_V1);
     metadata.put_slice(br#""metadata":"#);
     // An Object's text has been read before, so this cannot fail.
-    let raw = serde_json::from_slice::<Outer<'_>>(&bytes).map_or("{}", |outer| outer.metadata.get());
+    let raw =
+        serde_json::from_slice::<Outer<'_>>(&bytes).map_or("{}", |outer| outer.metadata.get());
     metadata.put_slice(raw.as_bytes());
     metadata.put_slice(b"}");
     Row {

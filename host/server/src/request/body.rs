@@ -24,8 +24,12 @@ where
     }
     match Limited::new(body, LIMIT).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Status::request_entity_too_large(LIMIT)),
-        Err(error) => Err(Status::bad_request(format!("the body could not be read: {error}"))),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(Status::request_entity_too_large(LIMIT))
+        }
+        Err(error) => Err(Status::bad_request(format!(
+            "the body could not be read: {error}"
+        ))),
     }
 }
 
@@ -47,10 +51,13 @@ pub(crate) fn to_json(body: Bytes, format: BodyFormat) -> Result<Bytes, Status> 
         BodyFormat::Either | BodyFormat::Yaml => {
             let text = std::str::from_utf8(&body)
                 .map_err(|e| Status::bad_request(format!("the body is no UTF-8 text: {e}")))?;
-            let value: serde_json::Value = serde_saphyr::from_str(text)
-                .map_err(|e| Status::bad_request(format!("the body is neither JSON nor YAML: {e}")))?;
+            let value: serde_json::Value = serde_saphyr::from_str(text).map_err(|e| {
+                Status::bad_request(format!("the body is neither JSON nor YAML: {e}"))
+            })?;
             Ok(serde_json::to_vec(&value)
-                .map_err(|e| Status::bad_request(format!("the YAML cannot be written as JSON: {e}")))?
+                .map_err(|e| {
+                    Status::bad_request(format!("the YAML cannot be written as JSON: {e}"))
+                })?
                 .into())
         }
     }
@@ -72,7 +79,9 @@ mod tests {
         );
         assert_eq!(to_json(yaml, BodyFormat::Json).unwrap_err().code, 400);
         assert_eq!(
-            to_json(Bytes::from_static(b"a: [1"), BodyFormat::Yaml).unwrap_err().code,
+            to_json(Bytes::from_static(b"a: [1"), BodyFormat::Yaml)
+                .unwrap_err()
+                .code,
             400
         );
     }

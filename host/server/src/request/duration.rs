@@ -10,10 +10,14 @@ pub(crate) fn parse_go_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut seconds = 0.0;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
         let number: f64 = rest[..digits].parse().ok()?;
         rest = &rest[digits..];
-        let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let unit = rest
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(rest.len());
         seconds += number
             * match &rest[..unit] {
                 "ns" => 1e-9,
@@ -42,7 +46,11 @@ mod tests {
             ("1.5h", 5_400_000),
             ("0", 0),
         ] {
-            assert_eq!(parse_go_duration(text), Some(Duration::from_millis(millis)), "{text}");
+            assert_eq!(
+                parse_go_duration(text),
+                Some(Duration::from_millis(millis)),
+                "{text}"
+            );
         }
         for text in ["", "30", "s", "1x", "-5s", "5 s", "1..2s"] {
             assert_eq!(parse_go_duration(text), None, "{text}");

@@ -61,12 +61,20 @@ impl RequestInfo {
             };
         };
         let selects = matches!(self.verb, "list" | "watch" | "deletecollection");
-        let selector = |name: &str| if selects { query.get(name).to_owned() } else { String::new() };
+        let selector = |name: &str| {
+            if selects {
+                query.get(name).to_owned()
+            } else {
+                String::new()
+            }
+        };
         let field_selector = selector("fieldSelector");
         // A selector of one name is a request for that name: rights with resourceNames cover it.
         let selected_name = || {
             let selector: FieldSelector = field_selector.parse().ok()?;
-            selector.requires_exact_match("metadata.name").map(str::to_owned)
+            selector
+                .requires_exact_match("metadata.name")
+                .map(str::to_owned)
         };
         Attributes::Resource {
             verb: self.verb.to_owned(),
@@ -99,10 +107,14 @@ impl ResourcePath {
         let rest: Vec<&str> = segments.collect();
         // `/api/v1/namespaces/x` is an object of its own; with a further segment it is mostly a scope.
         let (namespace, in_namespace, rest) = match rest.as_slice() {
-            ["namespaces", name] | ["namespaces", name, "status" | "finalize"] if group.is_empty() => {
+            ["namespaces", name] | ["namespaces", name, "status" | "finalize"]
+                if group.is_empty() =>
+            {
                 (Some(*name), false, rest.as_slice())
             }
-            ["namespaces", namespace, scoped @ ..] if !scoped.is_empty() => (Some(*namespace), true, scoped),
+            ["namespaces", namespace, scoped @ ..] if !scoped.is_empty() => {
+                (Some(*namespace), true, scoped)
+            }
             all => (None, false, all),
         };
         let (resource, rest) = rest.split_first()?;
@@ -197,26 +209,96 @@ mod tests {
     #[test]
     fn methods_and_paths_become_verbs_and_resources() {
         for (method, uri, verb, text) in [
-            (Method::GET, "/apis/g/v1/things", "list", "g/v1, things at ns= name= sub="),
-            (Method::GET, "/apis/g/v1/things?watch=true", "watch", "g/v1, things at ns= name= sub="),
-            (Method::GET, "/apis/g/v1/things?watch=0", "list", "g/v1, things at ns= name= sub="),
-            (Method::GET, "/apis/g/v1/things/x", "get", "g/v1, things at ns= name=x sub="),
-            (Method::GET, "/apis/g/v1/namespaces/n/things", "list", "g/v1, things in ns=n name= sub="),
+            (
+                Method::GET,
+                "/apis/g/v1/things",
+                "list",
+                "g/v1, things at ns= name= sub=",
+            ),
+            (
+                Method::GET,
+                "/apis/g/v1/things?watch=true",
+                "watch",
+                "g/v1, things at ns= name= sub=",
+            ),
+            (
+                Method::GET,
+                "/apis/g/v1/things?watch=0",
+                "list",
+                "g/v1, things at ns= name= sub=",
+            ),
+            (
+                Method::GET,
+                "/apis/g/v1/things/x",
+                "get",
+                "g/v1, things at ns= name=x sub=",
+            ),
+            (
+                Method::GET,
+                "/apis/g/v1/namespaces/n/things",
+                "list",
+                "g/v1, things in ns=n name= sub=",
+            ),
             (
                 Method::PUT,
                 "/apis/g/v1/namespaces/n/things/x/status",
                 "update",
                 "g/v1, things in ns=n name=x sub=status",
             ),
-            (Method::POST, "/apis/g/v1/namespaces/n/things/x", "create", "g/v1, things in ns=n name=x sub="),
-            (Method::PATCH, "/apis/g/v1/things/x", "patch", "g/v1, things at ns= name=x sub="),
-            (Method::DELETE, "/apis/g/v1/things/x", "delete", "g/v1, things at ns= name=x sub="),
-            (Method::DELETE, "/apis/g/v1/things", "deletecollection", "g/v1, things at ns= name= sub="),
-            (Method::GET, "/api/v1/namespaces", "list", "v1, namespaces at ns= name= sub="),
-            (Method::GET, "/api/v1/namespaces/n", "get", "v1, namespaces at ns=n name=n sub="),
-            (Method::PUT, "/api/v1/namespaces/n/finalize", "update", "v1, namespaces at ns=n name=n sub=finalize"),
-            (Method::GET, "/api/v1/namespaces/n/events", "list", "v1, events in ns=n name= sub="),
-            (Method::GET, "/apis/g/v1/things/a%2Fb", "get", "g/v1, things at ns= name=a/b sub="),
+            (
+                Method::POST,
+                "/apis/g/v1/namespaces/n/things/x",
+                "create",
+                "g/v1, things in ns=n name=x sub=",
+            ),
+            (
+                Method::PATCH,
+                "/apis/g/v1/things/x",
+                "patch",
+                "g/v1, things at ns= name=x sub=",
+            ),
+            (
+                Method::DELETE,
+                "/apis/g/v1/things/x",
+                "delete",
+                "g/v1, things at ns= name=x sub=",
+            ),
+            (
+                Method::DELETE,
+                "/apis/g/v1/things",
+                "deletecollection",
+                "g/v1, things at ns= name= sub=",
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces",
+                "list",
+                "v1, namespaces at ns= name= sub=",
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces/n",
+                "get",
+                "v1, namespaces at ns=n name=n sub=",
+            ),
+            (
+                Method::PUT,
+                "/api/v1/namespaces/n/finalize",
+                "update",
+                "v1, namespaces at ns=n name=n sub=finalize",
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces/n/events",
+                "list",
+                "v1, events in ns=n name= sub=",
+            ),
+            (
+                Method::GET,
+                "/apis/g/v1/things/a%2Fb",
+                "get",
+                "g/v1, things at ns= name=a/b sub=",
+            ),
             (Method::GET, "/apis/g/v1", "get", "path"),
             (Method::GET, "/apis/g/v1/", "get", "path"),
             (Method::GET, "/apis/g/v1/%ff", "get", "path"),
@@ -234,7 +316,9 @@ mod tests {
         let query = Query::parse(query);
         let attributes = RequestInfo::new(&Method::GET, path, &query).attributes(path, &query);
         let Attributes::Resource {
-            name, label_selector, ..
+            name,
+            label_selector,
+            ..
         } = attributes
         else {
             panic!("{attributes:?}");

@@ -23,7 +23,10 @@ const PATCHES: [&str; 3] = [
 
 /// The media type without its parameters, in lower case; empty for none.
 fn media_type(headers: &HeaderMap) -> String {
-    let value = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let value = headers
+        .get(CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default();
     let media_type = value.split(';').next().unwrap_or_default();
     media_type.trim().to_ascii_lowercase()
 }

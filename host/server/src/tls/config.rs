@@ -28,7 +28,10 @@ impl TlsConfig {
     ///
     /// # Errors
     /// When it cannot be read or used.
-    pub async fn new(source: ServingSource, trust: Arc<SharedTrust>) -> Result<Arc<Self>, ServingError> {
+    pub async fn new(
+        source: ServingSource,
+        trust: Arc<SharedTrust>,
+    ) -> Result<Arc<Self>, ServingError> {
         let (identity, _) = source.read().await?;
         let config = build(&identity, trust.current().subjects())?;
         Ok(Arc::new(Self {
@@ -61,7 +64,9 @@ impl TlsConfig {
                     new.expires().into_iter().for_each(&expiry);
                     identity = Some(new);
                 }
-                Err(error) => tracing::error!(%error, "cannot reload the serving certificate; keeping the old one"),
+                Err(error) => {
+                    tracing::error!(%error, "cannot reload the serving certificate; keeping the old one")
+                }
             }
             changed |= trust_changes.has_changed().unwrap_or_default();
             trust_changes.mark_unchanged();
@@ -83,7 +88,10 @@ impl TlsConfig {
     }
 }
 
-fn build(identity: &ServingIdentity, subjects: Vec<DistinguishedName>) -> Result<ServerConfig, ServingError> {
+fn build(
+    identity: &ServingIdentity,
+    subjects: Vec<DistinguishedName>,
+) -> Result<ServerConfig, ServingError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Arc::new(AcceptAny {
         algorithms: provider.signature_verification_algorithms,

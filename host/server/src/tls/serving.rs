@@ -59,7 +59,9 @@ impl ServingIdentity {
             source,
         })?;
         let provider = rustls::crypto::ring::default_provider();
-        Ok(Self(Arc::new(CertifiedKey::from_der(chain, key, &provider)?)))
+        Ok(Self(Arc::new(CertifiedKey::from_der(
+            chain, key, &provider,
+        )?)))
     }
 
     /// When the first certificate ends, in seconds since 1970.
@@ -94,10 +96,12 @@ impl ServingSource {
             Self::Fixed(identity) => Ok((identity.clone(), [0; 32])),
             Self::Files { certificate, key } => {
                 let read = async |path: &PathBuf| {
-                    tokio::fs::read(path).await.map_err(|source| ServingError::Read {
-                        path: path.clone(),
-                        source,
-                    })
+                    tokio::fs::read(path)
+                        .await
+                        .map_err(|source| ServingError::Read {
+                            path: path.clone(),
+                            source,
+                        })
                 };
                 let (certificate, key) = (read(certificate).await?, read(key).await?);
                 let digest = Sha256::new()
@@ -105,7 +109,10 @@ impl ServingSource {
                     .chain_update([0])
                     .chain_update(&key)
                     .finalize();
-                Ok((ServingIdentity::from_pem(&certificate, &key)?, digest.into()))
+                Ok((
+                    ServingIdentity::from_pem(&certificate, &key)?,
+                    digest.into(),
+                ))
             }
         }
     }

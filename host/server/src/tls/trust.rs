@@ -120,7 +120,10 @@ impl Trust {
             Some(pem) => Some(CaBundle::from_pem("client-ca-file", pem)?),
             None => None,
         };
-        Ok(Self { front_proxy, client_ca })
+        Ok(Self {
+            front_proxy,
+            client_ca,
+        })
     }
 
     /// The names of all authorities, for the CertificateRequest: Go's clients send no certificate unless its issuer is

@@ -30,7 +30,7 @@ pub(super) struct Layout {
     /// Whether the database is yet to be created.
     pub(super) is_new: bool,
     /// Released by the kernel when the process ends, however it ends.
-    _lock: File,
+    lock: File,
 }
 
 impl Layout {
@@ -64,7 +64,7 @@ impl Layout {
             dir: dir.to_owned(),
             identity,
             is_new: !ready,
-            _lock: lock,
+            lock,
         };
         if !ready {
             layout.write_format("creating").map_err(io)?;
@@ -111,6 +111,16 @@ impl Layout {
         file.sync_all()?;
         fs::rename(new, self.dir.join(FORMAT))?;
         File::open(&self.dir)?.sync_all()
+    }
+}
+
+impl Drop for Layout {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child process that is just being started has a copy
+        // of it until its exec, and with the copy the lock.
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(%error, dir = %self.dir.display(), "cannot unlock the store");
+        }
     }
 }
 

@@ -1,0 +1,66 @@
+//! With no cluster at all.
+
+use crate::checks::{freshness, input, isolation, reading, reload, stored, watching};
+use crate::shared::standalone;
+
+macro_rules! checks {
+    ($($module:ident::$check:ident),* $(,)?) => { $(#[test] fn $check() { $module::$check(standalone()) })* };
+}
+
+checks! {
+    reading::the_samples_are_listed_with_their_events_counted,
+    reading::one_by_name_is_one_object_with_its_events_inside,
+    reading::explain_knows_the_fields_of_the_status,
+    reading::kubectl_finds_all_three_resources_without_a_complaint,
+    watching::a_changed_task_and_a_new_event_alone_each_print_a_line,
+    watching::an_event_that_comes_and_goes_is_two_modifications,
+    watching::initial_events_end_with_an_annotated_bookmark,
+    freshness::a_task_just_applied_is_never_not_found,
+    isolation::an_event_forged_in_another_namespace_stays_out,
+    stored::a_custom_task_is_created_read_listed_watched_and_deleted,
+    stored::a_cluster_task_is_created_read_listed_and_deleted,
+    stored::a_deleted_namespace_takes_its_objects_with_it,
+    reload::replacing_a_plugin_under_load_fails_no_request,
+    reload::a_broken_plugin_leaves_the_one_before_it_serving,
+    input::bad_reads_of_a_view_are_answered_as_kube_apiserver_answers,
+    input::bad_requests_for_a_stored_resource_are_answered_as_kube_apiserver_answers,
+    input::an_unknown_resource_is_not_found_with_a_status,
+}
+
+/// What was written before a crash is there after it, and the samples with their Events.
+#[test]
+fn a_crash_of_the_host_loses_nothing() {
+    let environment = standalone();
+    let _gate = environment.alone();
+    environment
+        .kubectl()
+        .run(["create", "namespace", "crash"])
+        .unwrap();
+    environment
+        .kubectl()
+        .run_with_input(
+            ["create", "-f", "-"],
+            &crate::fixtures::custom_task("crash", "written").to_string(),
+        )
+        .unwrap();
+    let before = environment
+        .kubectl()
+        .run(["get", "combinedtasks", "-A", "-o", "name"])
+        .unwrap();
+    environment.restart_host(true).unwrap();
+    assert_eq!(
+        environment
+            .kubectl()
+            .run(["get", "combinedtasks", "-A", "-o", "name"])
+            .unwrap(),
+        before
+    );
+    environment
+        .kubectl()
+        .run(["get", "customtask", "written", "-n", "crash"])
+        .unwrap();
+    environment
+        .kubectl()
+        .run(["delete", "namespace", "crash", "--wait=false"])
+        .unwrap();
+}

@@ -1,0 +1,108 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// An aggregation host for Kubernetes whose resources are WebAssembly components.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// What to log: a level, or levels by module such as `info,joinery_plugin=debug`.
+    #[arg(long, global = true, env = "JOINERY_LOG", default_value = "info", value_name = "FILTER")]
+    pub log: String,
+    /// How to log.
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What the binary can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve without a cluster, from an embedded store.
+    ///
+    /// Serves namespaces, core Events, Leases, Tasks and every plugin's resources on loopback, and writes an
+    /// administrator's kubeconfig.
+    Standalone(Standalone),
+    /// Serve behind the aggregation layer of a kube-apiserver.
+    Serve(Serve),
+    /// Compile a component (used by the host itself, as a child process with limits of its own).
+    #[command(hide = true)]
+    Compile {
+        /// For the child.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+/// What both ways of serving need.
+#[derive(Args, Debug)]
+pub struct Common {
+    /// Where objects and compiled plugins are kept. Made if it is missing.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: PathBuf,
+    /// Where plugins lie: NAME.wasm or NAME.wasm.zst, each with an optional NAME.yaml or NAME.json beside it.
+    #[arg(long, value_name = "DIR")]
+    pub plugins: PathBuf,
+}
+
+/// `joinery standalone`
+#[derive(Args, Debug)]
+pub struct Standalone {
+    /// Folders.
+    #[command(flatten)]
+    pub common: Common,
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// Where to write the administrator's kubeconfig, once everything is ready.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: PathBuf,
+    /// How long Events are kept, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
+    pub event_ttl: u64,
+}
+
+/// `joinery serve`
+#[derive(Args, Debug)]
+pub struct Serve {
+    /// Folders.
+    #[command(flatten)]
+    pub common: Common,
+    /// Where to listen.
+    #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:6443")]
+    pub listen: SocketAddr,
+    /// How to reach the kube-apiserver. In a cluster, when left out: the ServiceAccount.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The serving certificate and its chain, PEM. Read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert_file: PathBuf,
+    /// The key of the serving certificate, PEM.
+    #[arg(long, value_name = "FILE")]
+    pub tls_private_key_file: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_holds_together() {
+        Cli::command().debug_assert();
+    }
+}

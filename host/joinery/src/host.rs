@@ -1,0 +1,130 @@
+//! What both ways of serving have in common: the plugins, and the server before them.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use joinery_plugin::{Compile, DirectorySource, Runtime, RuntimeOptions};
+use joinery_resource::{Catalog, SharedAuthorizer, Storage};
+use joinery_server::{Authentication, Config, Health, Limits, Server, ServingSource, SharedTrust};
+use joinery_source::Upstream;
+use joinery_store::{Embedded, Options, Store};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::Common;
+use crate::manager::{Context, Manager};
+use crate::sources::Sources;
+
+/// What a host is made of.
+pub struct Parts {
+    /// Folders.
+    pub common: Common,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// What is served besides the plugins.
+    pub catalog: Arc<Catalog>,
+    /// Where stored resources keep their objects.
+    pub storage: Arc<Storage>,
+    /// What views read.
+    pub upstream: Arc<dyn Upstream>,
+    /// May they.
+    pub authorizer: SharedAuthorizer,
+    /// Who asks.
+    pub authentication: Authentication,
+    /// The serving certificate.
+    pub serving: ServingSource,
+    /// Whose client certificates are asked for.
+    pub trust: Arc<SharedTrust>,
+    /// What health checks look at.
+    pub health: Arc<Health>,
+}
+
+/// A host that listens, with its plugins on their way.
+pub struct Host {
+    server: Server,
+    health: Arc<Health>,
+    plugins: JoinHandle<()>,
+}
+
+/// Opens the embedded store below the data folder.
+pub fn open_store(data_dir: &Path) -> Result<Arc<dyn Store>> {
+    let folder = data_dir.join("store");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the data folder {}", folder.display()))?;
+    let store = Embedded::open(&folder, Options::default())
+        .with_context(|| format!("cannot open the store {}", folder.display()))?;
+    Ok(Arc::new(store))
+}
+
+impl Host {
+    /// Takes the port, then begins to load the plugins.
+    pub async fn start(parts: Parts) -> Result<Self> {
+        let directory = DirectorySource::open(&parts.common.plugins).await?;
+        let program = std::env::current_exe().context("cannot tell which program this is")?;
+        let runtime = Runtime::new(RuntimeOptions {
+            cache_dir: Some(parts.common.data_dir.join("compiled")),
+            compile: Compile::Child {
+                program,
+                args: vec!["compile".into()],
+            },
+            workers: None,
+        })?;
+        let manager = Arc::new(Manager::new(Context {
+            runtime,
+            catalog: parts.catalog.clone(),
+            storage: parts.storage,
+            sources: Sources::new(parts.upstream),
+            authorizer: parts.authorizer.clone(),
+        }));
+        let loading = manager.clone();
+        parts.health.ready("plugins", move || loading.ready());
+        let server = Server::bind(
+            parts.listen,
+            Config {
+                catalog: parts.catalog,
+                authentication: parts.authentication,
+                authorizer: parts.authorizer,
+                serving: parts.serving,
+                trust: parts.trust,
+                health: parts.health.clone(),
+                registry: Default::default(),
+                limits: Limits::default(),
+            },
+        )
+        .await?;
+        let plugins = tokio::spawn(async move {
+            // The directory is watched for as long as it is held.
+            let mut sets = directory.subscribe();
+            loop {
+                let set = sets.borrow_and_update().clone();
+                manager.want(&set);
+                if sets.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self {
+            server,
+            health: parts.health,
+            plugins,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.server.local_addr()
+    }
+
+    /// Whether all is loaded.
+    pub fn health(&self) -> Arc<Health> {
+        self.health.clone()
+    }
+
+    /// Serves until `stop`, then winds up.
+    pub async fn run(self, stop: CancellationToken) {
+        self.server.run(stop).await;
+        self.plugins.abort();
+    }
+}

@@ -1,0 +1,72 @@
+//! `joinery serve`: behind the aggregation layer of a kube-apiserver.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use joinery_resource::{Catalog, Storage};
+use joinery_server::{
+    Authentication, ClientCertificates, FrontProxyHeaders, Health, ServingSource, SharedTrust,
+    SubjectAccessReviews, TokenReviews, Trust, follow_cluster_trust,
+};
+use joinery_source::{KubernetesUpstream, Upstream};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::cli::Serve;
+use crate::cluster::{ClusterNamespaces, RoutedUpstream};
+use crate::host::{Host, Parts, open_store};
+
+/// Serves until `stop`.
+pub async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
+    let client = client(&options).await?;
+    let trust = SharedTrust::new(Trust::default());
+    follow_cluster_trust(client.clone(), trust.clone()).await?;
+    let cluster: Arc<dyn Upstream> = Arc::new(KubernetesUpstream::new(client.clone()));
+    let store = open_store(&options.common.data_dir)?;
+    let storage = Storage::new(
+        store,
+        Arc::new(ClusterNamespaces::start(cluster.clone())),
+        Some(cluster.clone()),
+        true,
+    );
+    let host = Host::start(Parts {
+        common: options.common,
+        listen: options.listen,
+        catalog: Arc::new(Catalog::new()),
+        upstream: Arc::new(RoutedUpstream::new(storage.clone(), cluster)),
+        storage,
+        authorizer: Arc::new(SubjectAccessReviews::new(client.clone())),
+        authentication: Authentication::new(vec![
+            Box::new(FrontProxyHeaders::new(trust.clone())),
+            Box::new(ClientCertificates::new(trust.clone())),
+            Box::new(TokenReviews::new(client)),
+        ]),
+        serving: ServingSource::Files {
+            certificate: options.tls_cert_file,
+            key: options.tls_private_key_file,
+        },
+        trust,
+        health: Health::new(),
+    })
+    .await?;
+    info!(address = %host.address(), "serving");
+    host.run(stop).await;
+    Ok(())
+}
+
+async fn client(options: &Serve) -> Result<kube::Client> {
+    let mut config = match &options.kubeconfig {
+        None => kube::Config::incluster()
+            .context("this is no pod with a ServiceAccount; outside a cluster, say --kubeconfig FILE")?,
+        Some(path) => {
+            let unreadable = || format!("cannot use the kubeconfig {}", path.display());
+            let kubeconfig = kube::config::Kubeconfig::read_from(path).with_context(unreadable)?;
+            kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default())
+                .await
+                .with_context(unreadable)?
+        }
+    };
+    // Watches are silent for minutes; requests have time limits of their own.
+    config.read_timeout = None;
+    kube::Client::try_from(config).context("cannot reach the kube-apiserver")
+}

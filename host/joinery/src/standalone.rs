@@ -1,0 +1,88 @@
+//! `joinery standalone`: no cluster, an embedded store, the same code.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use joinery_resource::builtin::{self, BuiltinOptions};
+use joinery_resource::{Catalog, MASTERS, StoredUpstream, User};
+use joinery_server::{
+    AllowAuthenticated, Authentication, Health, ServingSource, SharedTrust, StaticTokens, Trust,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::cli::Standalone;
+use crate::host::{Host, Parts, open_store};
+use crate::identity::{Identity, write_private};
+
+/// The Task resource, from the same manifest that a cluster gets.
+const TASK_CRD: &str = include_str!("../../../deploy/crd/task.yaml");
+/// Between looks whether all is ready.
+const READY_POLL: Duration = Duration::from_millis(20);
+
+/// Serves until `stop`; writes the kubeconfig once everything is ready.
+pub async fn run(options: Standalone, stop: CancellationToken) -> Result<()> {
+    let identity = Identity::ensure(&options.common.data_dir.join("identity"))?;
+    let store = open_store(&options.common.data_dir)?;
+    let catalog = Arc::new(Catalog::new());
+    let authorizer = Arc::new(AllowAuthenticated);
+    let task: serde_json::Value =
+        serde_saphyr::from_str(TASK_CRD).context("deploy/crd/task.yaml is no YAML")?;
+    let builtins = builtin::install(
+        store,
+        &catalog,
+        authorizer.clone(),
+        BuiltinOptions {
+            crds: vec![task],
+            event_ttl: Duration::from_secs(options.event_ttl),
+        },
+    )
+    .await?;
+    let background = tokio::spawn(builtins.background);
+    let admin = User {
+        name: "admin".to_owned(),
+        groups: vec![MASTERS.to_owned()],
+        ..User::default()
+    };
+    let host = Host::start(Parts {
+        common: options.common,
+        listen: options.listen,
+        catalog,
+        upstream: Arc::new(StoredUpstream::new(builtins.storage.clone())),
+        storage: builtins.storage,
+        authorizer,
+        authentication: Authentication::new(vec![Box::new(
+            StaticTokens::new().with(&identity.token, admin),
+        )]),
+        serving: ServingSource::Files {
+            certificate: identity.certificate.clone(),
+            key: identity.key.clone(),
+        },
+        trust: SharedTrust::new(Trust::default()),
+        health: Health::new(),
+    })
+    .await?;
+    let url = format!("https://{}", host.address());
+    let health = host.health();
+    let kubeconfig = options.kubeconfig;
+    let announce = async {
+        while !health.is_ready() {
+            tokio::time::sleep(READY_POLL).await;
+        }
+        if let Some(folder) = kubeconfig.parent() {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make {}", folder.display()))?;
+        }
+        write_private(&kubeconfig, &identity.kubeconfig(&url))?;
+        info!(address = url, kubeconfig = %kubeconfig.display(), "ready");
+        std::future::pending::<Result<()>>().await
+    };
+    let serving = host.run(stop);
+    tokio::select! {
+        () = serving => {}
+        result = announce => result?,
+    }
+    background.abort();
+    Ok(())
+}

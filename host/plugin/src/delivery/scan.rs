@@ -1,0 +1,311 @@
+//! One reading of the directory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use crate::error::LoadError;
+use crate::inspect::MAX_BYTES;
+use crate::runtime::digest;
+use crate::settings::HostSettings;
+
+/// The largest settings file, in bytes.
+const MAX_SETTINGS: u64 = 1 << 20;
+
+/// The plugins that there ought to be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PluginSet {
+    /// By name: the file's without its extension. One that cannot be read does not hide the others.
+    pub plugins: BTreeMap<String, Result<PluginFile, DeliveryError>>,
+}
+
+/// One plugin, read and unpacked.
+#[derive(Clone, Debug)]
+pub struct PluginFile {
+    /// Its name.
+    pub name: String,
+    /// SHA-256 of the component, in hex.
+    pub digest: String,
+    /// The component.
+    pub bytes: Bytes,
+    /// From the file beside it; all defaults when there is none.
+    pub settings: HostSettings,
+}
+
+impl PartialEq for PluginFile {
+    fn eq(&self, other: &Self) -> bool {
+        // The digest stands for the bytes.
+        (&self.name, &self.digest, &self.settings) == (&other.name, &other.digest, &other.settings)
+    }
+}
+
+/// Why there is no plugin in a file, or no directory to look into.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeliveryError {
+    /// The directory cannot be read.
+    #[error("plugin directory {path}: {message}", path = .path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// A file cannot be read, or has the wrong form.
+    #[error("{file}: {message}")]
+    File {
+        /// Its name in the directory.
+        file: String,
+        /// What is wrong and what is allowed.
+        message: String,
+    },
+}
+
+/// Changes when a file is written or replaced, also by one of the same size at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fingerprint {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Fingerprint {
+    fn of(meta: &Metadata) -> Self {
+        Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.len(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
+/// The digest and bytes of a component, or why there are none.
+type Component = Result<(String, Bytes), DeliveryError>;
+
+/// Reads the directory, and of its files only what has changed since the last time.
+pub(super) struct Scanner {
+    dir: PathBuf,
+    known: BTreeMap<String, (Fingerprint, Component)>,
+}
+
+impl Scanner {
+    pub(super) fn new(dir: PathBuf) -> Self {
+        Self { dir, known: BTreeMap::new() }
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// All plugins as they are now. Links are followed: a mounted ConfigMap is full of them.
+    pub(super) fn scan(&mut self) -> Result<PluginSet, DeliveryError> {
+        let fail = |error: io::Error| DeliveryError::Directory {
+            path: self.dir.clone(),
+            message: error.to_string(),
+        };
+        let mut components: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut settings: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut files = BTreeSet::new();
+        for entry in fs::read_dir(&self.dir).map_err(fail)? {
+            let Ok(file) = entry.map_err(fail)?.file_name().into_string() else { continue };
+            // `..data` and what it points to belong to the kubelet, `.x.swp` to an editor.
+            if file.starts_with('.') {
+                continue;
+            }
+            let of = |ending: &str| file.strip_suffix(ending).map(str::to_owned);
+            if let Some(name) = of(".wasm").or_else(|| of(".wasm.zst")) {
+                components.entry(name).or_default().push(file.clone());
+                files.insert(file);
+            } else if let Some(name) = of(".yaml").or_else(|| of(".json")) {
+                settings.entry(name).or_default().push(file);
+            }
+        }
+        self.known.retain(|file, _| files.contains(file));
+        let mut set = PluginSet::default();
+        for (name, files) in components {
+            let settings = settings.remove(&name).unwrap_or_default();
+            let plugin = self.plugin(&name, &files, &settings);
+            set.plugins.insert(name, plugin);
+        }
+        for file in settings.into_values().flatten() {
+            tracing::warn!(file, "settings of no plugin: there is no .wasm or .wasm.zst of that name beside them");
+        }
+        Ok(set)
+    }
+
+    fn plugin(&mut self, name: &str, files: &[String], settings: &[String]) -> Result<PluginFile, DeliveryError> {
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.len() > 63 || !name.chars().all(legal) {
+            let message = "a plugin's name has 1 to 63 letters, digits, '-', '_' and '.'";
+            return Err(fault(&files[0], message));
+        }
+        let file = only(files)?;
+        let settings = match settings {
+            [] => HostSettings::default(),
+            settings => self.settings(only(settings)?)?,
+        };
+        let (digest, bytes) = self.component(file)?;
+        Ok(PluginFile { name: name.to_owned(), digest, bytes, settings })
+    }
+
+    fn settings(&self, file: &str) -> Result<HostSettings, DeliveryError> {
+        let bytes = read(&self.dir.join(file), MAX_SETTINGS).map_err(|error| fault(file, error))?;
+        let text = String::from_utf8(bytes).map_err(|_| fault(file, "is no text in UTF-8"))?;
+        HostSettings::parse(&text).map_err(|error| match error {
+            LoadError::Settings(message) => fault(file, message),
+            other => fault(file, other),
+        })
+    }
+
+    fn component(&mut self, file: &str) -> Component {
+        let path = self.dir.join(file);
+        let before = Fingerprint::of(&fs::metadata(&path).map_err(|error| fault(file, error))?);
+        if let Some((fingerprint, component)) = self.known.get(file)
+            && *fingerprint == before
+        {
+            return component.clone();
+        }
+        let component = read(&path, MAX_BYTES)
+            .and_then(|bytes| if file.ends_with(".zst") { unpack(&bytes) } else { Ok(bytes) })
+            .map(|bytes| (digest(&bytes), Bytes::from(bytes)))
+            .map_err(|error| fault(file, error));
+        // What changed while it was read is read again, at the latest by the next poll.
+        if fs::metadata(&path).is_ok_and(|after| Fingerprint::of(&after) == before) {
+            self.known.insert(file.to_owned(), (before, component.clone()));
+        }
+        component
+    }
+}
+
+fn fault(file: &str, message: impl ToString) -> DeliveryError {
+    DeliveryError::File { file: file.to_owned(), message: message.to_string() }
+}
+
+fn only(files: &[String]) -> Result<&str, DeliveryError> {
+    match files {
+        [file] => Ok(file),
+        several => Err(fault(&several.join(", "), "one plugin may have only one of them")),
+    }
+}
+
+fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("is no file"));
+    }
+    bounded(file, limit)
+}
+
+fn unpack(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let decoder = zstd::stream::read::Decoder::with_buffer(bytes)?;
+    bounded(decoder, MAX_BYTES).map_err(|error| io::Error::other(format!("unpacking: {error}")))
+}
+
+fn bounded(reader: impl Read, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::other(format!("has more than {limit} bytes")));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::settings::Mode;
+
+    fn dir(files: &[(&str, &[u8])]) -> (tempfile::TempDir, Scanner) {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            fs::write(dir.path().join(name), bytes).unwrap();
+        }
+        let scanner = Scanner::new(dir.path().to_owned());
+        (dir, scanner)
+    }
+
+    fn error(set: &PluginSet, name: &str) -> String {
+        set.plugins[name].as_ref().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn plugins_are_files_with_or_without_settings() {
+        let packed = zstd::encode_all(&b"packed"[..], 0).unwrap();
+        let (_dir, mut scanner) = dir(&[
+            ("a.wasm", b"plain"),
+            ("b.wasm.zst", &packed),
+            ("b.yaml", b"mode: live\n"),
+            ("README.md", b"-"),
+            (".c.wasm.swp", b"-"),
+        ]);
+        let set = scanner.scan().unwrap();
+        assert_eq!(set.plugins.keys().collect::<Vec<_>>(), ["a", "b"]);
+        let a = set.plugins["a"].as_ref().unwrap();
+        assert_eq!((&a.bytes[..], &a.settings), (&b"plain"[..], &HostSettings::default()));
+        let b = set.plugins["b"].as_ref().unwrap();
+        assert_eq!((&b.bytes[..], b.settings.mode), (&b"packed"[..], Mode::Live));
+        assert_eq!(b.digest, digest(b"packed"));
+    }
+
+    #[test]
+    fn a_bad_plugin_does_not_hide_the_good_ones() {
+        let (dir, mut scanner) = dir(&[
+            ("good.wasm", b"x"),
+            ("twice.wasm", b"x"),
+            ("twice.wasm.zst", b"x"),
+            ("broken.wasm.zst", b"not zstd"),
+            ("settings.wasm", b"x"),
+            ("settings.json", b"{\"mode\":\"fast\"}"),
+            ("two settings.wasm", b"x"),
+        ]);
+        fs::create_dir(dir.path().join("folder.wasm")).unwrap();
+        symlink("nowhere", dir.path().join("dangling.wasm")).unwrap();
+        let set = scanner.scan().unwrap();
+        assert!(set.plugins["good"].is_ok());
+        assert_eq!(error(&set, "twice"), "twice.wasm, twice.wasm.zst: one plugin may have only one of them");
+        assert!(error(&set, "broken").starts_with("broken.wasm.zst: unpacking"));
+        assert!(error(&set, "settings").starts_with("settings.json: "));
+        assert!(error(&set, "two settings").contains("a plugin's name has"));
+        assert_eq!(error(&set, "folder"), "folder.wasm: is no file");
+        assert!(error(&set, "dangling").starts_with("dangling.wasm: No such file"));
+    }
+
+    #[test]
+    fn what_unpacks_to_too_much_is_not_unpacked() {
+        let bomb = zstd::encode_all(io::repeat(0).take(1 << 30), 1).unwrap();
+        let (_dir, mut scanner) = dir(&[("bomb.wasm.zst", &bomb)]);
+        assert!(error(&scanner.scan().unwrap(), "bomb").ends_with("has more than 16777216 bytes"));
+    }
+
+    #[test]
+    fn the_swap_of_a_mounted_config_map_is_seen() {
+        let (dir, mut scanner) = dir(&[]);
+        for (version, text) in [("..1", "one"), ("..2", "two")] {
+            fs::create_dir(dir.path().join(version)).unwrap();
+            fs::write(dir.path().join(version).join("a.wasm"), text).unwrap();
+        }
+        symlink("..1", dir.path().join("..data")).unwrap();
+        symlink("..data/a.wasm", dir.path().join("a.wasm")).unwrap();
+        assert_eq!(&scanner.scan().unwrap().plugins["a"].as_ref().unwrap().bytes[..], b"one");
+        symlink("..2", dir.path().join("..tmp")).unwrap();
+        fs::rename(dir.path().join("..tmp"), dir.path().join("..data")).unwrap();
+        let set = scanner.scan().unwrap();
+        assert_eq!(set.plugins.len(), 1);
+        assert_eq!(&set.plugins["a"].as_ref().unwrap().bytes[..], b"two");
+    }
+
+    #[test]
+    fn a_missing_directory_is_named() {
+        let error = Scanner::new("/no/such/place".into()).scan().unwrap_err().to_string();
+        assert!(error.starts_with("plugin directory /no/such/place: No such file"), "{error}");
+    }
+}

@@ -1,0 +1,305 @@
+//! What a loaded plugin serves and reads: declared by the guest, checked here.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use joinery_object::{FieldSelector, GroupVersionResource, LabelSelector};
+use joinery_resource::Definition;
+use joinery_schema::{Column, ColumnType, Columns, SelectableFields, StructuralSchema};
+use joinery_view::{Reach, Relation, SourceSpec, ViewSpec};
+
+use crate::declared::{Declared, DeclaredRelation, DeclaredResource, DeclaredShape, DeclaredSource};
+use crate::inspect::Exported;
+
+/// All that a plugin serves and reads.
+#[derive(Debug)]
+pub struct Description {
+    /// At least one.
+    pub resources: Vec<ResourceDescription>,
+    /// What its views read.
+    pub sources: Vec<SourceSpec>,
+}
+
+/// One resource that a plugin serves.
+#[derive(Debug)]
+pub struct ResourceDescription {
+    /// As discovery, OpenAPI and Tables tell it.
+    pub definition: Arc<Definition>,
+    /// Its schema, compiled.
+    pub schema: StructuralSchema,
+    /// Who answers its verbs.
+    pub shape: Shape,
+}
+
+/// Who answers a resource's verbs.
+#[derive(Debug)]
+pub enum Shape {
+    /// The host stores, [`Generation::admit`](crate::Generation::admit) decides.
+    Stored,
+    /// [`Generation::join`](crate::Generation::join) composes.
+    View(Arc<ViewSpec>),
+}
+
+const STORED_VERBS: [&str; 8] =
+    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const VIEW_VERBS: [&str; 3] = ["get", "list", "watch"];
+
+/// Checks all of it, so that a plugin's writer sees all problems at once.
+pub(crate) fn check(
+    declared: &Declared,
+    exported: Exported,
+    any_namespace: &[String],
+) -> Result<Description, Vec<String>> {
+    let mut problems = Vec::new();
+    if declared.resources.is_empty() {
+        problems.push("it serves no resource".to_owned());
+    }
+    let mut checked = Vec::new();
+    let mut names = BTreeSet::new();
+    for source in &declared.sources {
+        let at = format!("source {:?}", source.name);
+        if source.name.is_empty() || !names.insert(&source.name) {
+            problems.push(format!("{at}: each source needs a name of its own"));
+        }
+        checked.push(self::source(source, &mut |problem| problems.push(format!("{at}: {problem}"))));
+    }
+    let mut resources = Vec::new();
+    let mut claimed = BTreeSet::new();
+    let mut relations = BTreeSet::new();
+    for resource in &declared.resources {
+        let at = format!("resource {}.{}", resource.plural, resource.group);
+        let mut complain = |problem: String| problems.push(format!("{at}: {problem}"));
+        if !claimed.insert((&resource.group, &resource.plural)) {
+            complain("declared twice".to_owned());
+        }
+        let shape = match &resource.shape {
+            DeclaredShape::Stored => {
+                if !exported.admission {
+                    complain("is stored, so joinery:plugin/admission must be exported".to_owned());
+                }
+                Some(Shape::Stored)
+            }
+            DeclaredShape::View { primary, relations: declared_relations } => {
+                if !exported.join {
+                    complain("is a view, so joinery:plugin/join must be exported".to_owned());
+                }
+                for relation in declared_relations {
+                    if relation.name.is_empty() || !relations.insert(&relation.name) {
+                        complain(format!("relation {:?}: each needs a name of its own", relation.name));
+                    }
+                }
+                view(resource, primary, declared_relations, &checked, any_namespace, &mut complain)
+                    .map(|spec| Shape::View(Arc::new(spec)))
+            }
+            DeclaredShape::Served => {
+                complain("shape served is not known to this host: stored and view are".to_owned());
+                None
+            }
+        };
+        if let (Some(shape), Some((definition, schema))) = (shape, definition(resource, &mut complain)) {
+            resources.push(ResourceDescription { definition: Arc::new(definition), schema, shape });
+        }
+    }
+    for granted in any_namespace.iter().filter(|name| !relations.contains(name)) {
+        problems.push(format!("the settings grant anyNamespace to {granted:?}, which is no relation of it"));
+    }
+    for resource in &resources {
+        let gvr = &resource.definition.gvr;
+        let same = |s: &&SourceSpec| s.gvr.group == gvr.group && s.gvr.resource == gvr.resource;
+        if let (Shape::View(_), Some(source)) = (&resource.shape, checked.iter().find(same)) {
+            problems.push(format!("source {:?} is a view of this plugin", source.name));
+        }
+    }
+    if problems.is_empty() { Ok(Description { resources, sources: checked }) } else { Err(problems) }
+}
+
+fn definition(
+    resource: &DeclaredResource,
+    complain: &mut impl FnMut(String),
+) -> Option<(Definition, StructuralSchema)> {
+    names(resource, complain);
+    for option in &resource.options {
+        complain(format!("option {option:?} is not known to this host"));
+    }
+    if resource.scale {
+        complain("subresource scale is not known to this host: status is".to_owned());
+    }
+    if resource.status && !matches!(resource.shape, DeclaredShape::Stored) {
+        complain("only stored resources have a subresource status".to_owned());
+    }
+    let schema = StructuralSchema::parse(&resource.schema).map_err(|error| complain(format!("schema: {error}"))).ok();
+    if let Some(schema) = &schema
+        && let Err(error) = SelectableFields::compile(&resource.selectable_fields, schema)
+    {
+        complain(error.to_string());
+    }
+    let columns: Result<Vec<Column>, _> = resource
+        .columns
+        .iter()
+        .map(|column| {
+            Ok(Column {
+                name: column.name.clone(),
+                column_type: ColumnType::from_str(&column.kind)?,
+                format: column.format.clone(),
+                description: column.description.clone(),
+                json_path: column.json_path.clone(),
+                priority: column.priority,
+            })
+        })
+        .collect();
+    let columns = columns.and_then(|columns| Columns::compile(&columns)).map_err(|error| complain(error.to_string()));
+    let verbs = match resource.shape {
+        DeclaredShape::Stored => STORED_VERBS.to_vec(),
+        _ => VIEW_VERBS.to_vec(),
+    };
+    let definition = Definition {
+        gvr: GroupVersionResource::new(&resource.group, &resource.version, &resource.plural),
+        kind: resource.kind.clone(),
+        list_kind: resource.list_kind.clone().unwrap_or_else(|| format!("{}List", resource.kind)),
+        singular: resource.singular.clone().unwrap_or_else(|| resource.kind.to_lowercase()),
+        short_names: resource.short_names.clone(),
+        categories: resource.categories.clone(),
+        namespaced: resource.namespaced,
+        verbs,
+        status_subresource: resource.status,
+        schema: resource.schema.as_str().into(),
+        columns: columns.ok()?,
+        selectable_fields: resource.selectable_fields.clone(),
+    };
+    Some((definition, schema?))
+}
+
+/// What a resource may be called, and which groups are anybody's.
+fn names(resource: &DeclaredResource, complain: &mut impl FnMut(String)) {
+    let DeclaredResource { group, version, kind, plural, .. } = resource;
+    let built_in = |domain: &str| group == domain || group.ends_with(&format!(".{domain}"));
+    if !group.contains('.') {
+        complain(format!("group {group:?} has no dot: groups without one are built in; take a domain of your own"));
+    } else if built_in("k8s.io") || built_in("kubernetes.io") {
+        complain(format!("group {group:?} belongs to Kubernetes: take a domain of your own"));
+    } else if !group.split('.').all(label) || group.len() > 253 {
+        complain(format!("group {group:?} is no DNS name in lower case"));
+    }
+    if !is_version(version) {
+        complain(format!("version {version:?} must be like v1, v1beta2 or v2alpha1"));
+    }
+    if !kind.starts_with(|c: char| c.is_ascii_uppercase()) || !label(&kind.to_ascii_lowercase()) {
+        complain(format!("kind {kind:?} must be like CombinedTask"));
+    }
+    let others = resource.singular.iter().chain(&resource.short_names);
+    for name in std::iter::once(plural).chain(others).chain(&resource.categories) {
+        if !label(name) {
+            complain(format!("{name:?} must be letters in lower case, digits and '-', from 1 to 63"));
+        }
+    }
+    if resource.categories.iter().any(|category| category == "all") {
+        complain("category all is for what users own and delete: take another".to_owned());
+    }
+}
+
+/// A DNS label, as RFC 1035 and Kubernetes have it.
+fn label(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len())
+        && name.chars().all(inner)
+        && !name.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+        && !name.ends_with('-')
+}
+
+fn is_version(version: &str) -> bool {
+    let number = |text: &str| {
+        !text.is_empty() && !text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit())
+    };
+    let Some(rest) = version.strip_prefix('v') else { return false };
+    match rest.split_once("alpha").or_else(|| rest.split_once("beta")) {
+        Some((major, minor)) => number(major) && number(minor),
+        None => number(rest),
+    }
+}
+
+fn source(source: &DeclaredSource, complain: &mut impl FnMut(String)) -> SourceSpec {
+    if !label(&source.resource) || !is_version(&source.version) {
+        complain(format!("reads {:?} {:?}, which is no resource", source.version, source.resource));
+    }
+    if let Err(error) = source.label_selector.parse::<LabelSelector>() {
+        complain(format!("label selector: {error}"));
+    }
+    if let Err(error) = source.field_selector.parse::<FieldSelector>() {
+        complain(format!("field selector: {error}"));
+    }
+    for pointer in source.reads.iter().filter(|p| !p.starts_with('/')) {
+        complain(format!("reads {pointer:?}, which is no JSON pointer such as /spec/nodeName"));
+    }
+    for option in &source.options {
+        complain(format!("option {option:?} is not known to this host"));
+    }
+    SourceSpec {
+        name: source.name.clone(),
+        gvr: GroupVersionResource::new(&source.group, &source.version, &source.resource),
+        label_selector: source.label_selector.clone(),
+        field_selector: source.field_selector.clone(),
+        reads: source.reads.clone(),
+        optional: source.optional,
+    }
+}
+
+fn view(
+    resource: &DeclaredResource,
+    primary: &str,
+    relations: &[DeclaredRelation],
+    declared: &[SourceSpec],
+    any_namespace: &[String],
+    complain: &mut impl FnMut(String),
+) -> Option<ViewSpec> {
+    let mut sources: Vec<SourceSpec> = Vec::new();
+    let mut index = |name: &str| {
+        if let Some(index) = sources.iter().position(|source| source.name == name) {
+            return Some(index);
+        }
+        sources.push(declared.iter().find(|source| source.name == name)?.clone());
+        Some(sources.len() - 1)
+    };
+    if index(primary).is_none() {
+        complain(format!("its primary {primary:?} is no source"));
+        return None;
+    }
+    let mut checked: Vec<Relation> = Vec::new();
+    for relation in relations {
+        let at = format!("relation {:?}", relation.name);
+        let Some(source) = index(&relation.source) else {
+            complain(format!("{at}: {:?} is no source", relation.source));
+            return None;
+        };
+        let parent = match &relation.parent {
+            None => None,
+            Some(name) => match checked.iter().position(|relation| &relation.name == name) {
+                Some(parent) => Some(parent),
+                None => {
+                    complain(format!("{at}: its parent {name:?} is no relation before it"));
+                    return None;
+                }
+            },
+        };
+        if relation.limit == 0 {
+            complain(format!("{at}: its limit must be at least 1"));
+        }
+        if relation.any_namespace && !any_namespace.contains(&relation.name) {
+            complain(format!(
+                "{at} reaches into any namespace: to allow that, the settings need anyNamespace: [{}]",
+                relation.name
+            ));
+        }
+        let reach = if relation.any_namespace { Reach::AnyNamespace } else { Reach::SameNamespace };
+        checked.push(Relation { name: relation.name.clone(), source, parent, reach, limit: relation.limit });
+    }
+    Some(ViewSpec {
+        resource: GroupVersionResource::new(&resource.group, &resource.version, &resource.plural),
+        kind: resource.kind.clone(),
+        sources,
+        relations: checked,
+    })
+}
+
+#[cfg(test)]
+mod tests;

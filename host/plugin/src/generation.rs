@@ -1,0 +1,252 @@
+//! One loaded version of a plugin, and what it implements.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{StreamExt, TryStreamExt, stream};
+use joinery_object::{GroupVersionResource, Status};
+use joinery_resource::{Admit, Lookup, Review, Verdict};
+use joinery_view::{
+    CombineResult, Group, Join, JoinError, Selection, SharedJoin, Side, ViewSpec,
+};
+
+use crate::description::{Description, Shape};
+use crate::error::CallError;
+use crate::pool::{Instance, Pool, Stats};
+use crate::settings::HostSettings;
+use crate::state::Lookups;
+
+/// Bytes that go into one call. More would only make a call long, and its results could pass the fuel.
+const BATCH_BYTES: usize = 1 << 20;
+/// Inputs of one call.
+const BATCH_INPUTS: usize = 4_096;
+
+/// One loaded version of a plugin. A call holds the generation that it began with; when nobody holds it any more, its
+/// instances are gone.
+pub struct Generation {
+    digest: String,
+    settings: HostSettings,
+    description: Description,
+    pool: Arc<Pool>,
+}
+
+impl Generation {
+    pub(crate) fn new(
+        digest: String,
+        settings: HostSettings,
+        description: Description,
+        pool: Arc<Pool>,
+    ) -> Arc<Self> {
+        Arc::new(Self { digest, settings, description, pool })
+    }
+
+    /// Name of the plugin.
+    pub fn name(&self) -> &str {
+        &self.pool.name
+    }
+
+    /// SHA-256 of the component, in hex.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The operator's settings.
+    pub fn settings(&self) -> &HostSettings {
+        &self.settings
+    }
+
+    /// What it serves and reads.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// How its calls have gone.
+    pub fn stats(&self) -> Stats {
+        self.pool.stats()
+    }
+
+    /// The logic of one of its views; none when it has no such view.
+    pub fn join(&self, resource: &GroupVersionResource) -> Option<SharedJoin> {
+        self.description.resources.iter().find_map(|r| match &r.shape {
+            Shape::View(spec) if r.definition.gvr == *resource => {
+                Some(Arc::new(PluginJoin { pool: self.pool.clone(), spec: spec.clone() }) as SharedJoin)
+            }
+            _ => None,
+        })
+    }
+
+    /// The rules of its stored resources.
+    pub fn admit(&self) -> Arc<dyn Admit> {
+        let kinds = self.description.resources.iter();
+        Arc::new(PluginAdmit {
+            pool: self.pool.clone(),
+            kinds: kinds.map(|r| (r.definition.gvr.clone(), r.definition.kind.as_str().into())).collect(),
+        })
+    }
+}
+
+impl std::fmt::Debug for Generation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Generation").field("name", &self.pool.name).field("digest", &self.digest).finish()
+    }
+}
+
+struct PluginJoin {
+    pool: Arc<Pool>,
+    spec: Arc<ViewSpec>,
+}
+
+impl PluginJoin {
+    /// Cuts the inputs into calls, makes some of them at once, and puts the answers together.
+    async fn batched<T, R>(
+        &self,
+        inputs: Vec<T>,
+        size: impl Fn(&T) -> usize,
+        call: impl Fn(Arc<Self>, Vec<T>) -> BoxFuture<'static, Result<Vec<R>, CallError>>,
+    ) -> Result<Vec<R>, JoinError> {
+        let this = Arc::new(Self { pool: self.pool.clone(), spec: self.spec.clone() });
+        let mut batches = batches(inputs, size);
+        if batches.len() <= 1 {
+            let batch = batches.pop().unwrap_or_default();
+            return call(this, batch).await.map_err(join_error);
+        }
+        let answers: Vec<Vec<R>> = stream::iter(batches.into_iter().map(|batch| call(this.clone(), batch)))
+            .buffered(self.pool.width())
+            .try_collect()
+            .await
+            .map_err(join_error)?;
+        Ok(answers.into_iter().flatten().collect())
+    }
+}
+
+fn batches<T>(inputs: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let mut batches = Vec::new();
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    for input in inputs {
+        let more = size(&input);
+        if !batch.is_empty() && (bytes + more > BATCH_BYTES || batch.len() == BATCH_INPUTS) {
+            batches.push(std::mem::take(&mut batch));
+            bytes = 0;
+        }
+        bytes += more;
+        batch.push(input);
+    }
+    if !batch.is_empty() {
+        batches.push(batch);
+    }
+    batches
+}
+
+#[async_trait]
+impl Join for PluginJoin {
+    fn spec(&self) -> &ViewSpec {
+        &self.spec
+    }
+
+    async fn keys(&self, relation: usize, side: Side, objects: Vec<Bytes>) -> Result<Vec<Vec<String>>, JoinError> {
+        if objects.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = move |this: Arc<Self>, objects: Vec<Bytes>| -> BoxFuture<'static, _> {
+            Box::pin(async move {
+                let spec = this.spec.clone();
+                this.pool
+                    .call(None, move |Instance { store, exports, .. }: &mut Instance| {
+                        Box::pin(async move {
+                            exports.keys(store, &spec.relations[relation].name, side, &objects).await
+                        })
+                    })
+                    .await
+            })
+        };
+        self.batched(objects, Bytes::len, call).await
+    }
+
+    async fn query(&self, relation: usize, keys: Vec<String>) -> Result<Selection, JoinError> {
+        let spec = self.spec.clone();
+        self.pool
+            .call(None, move |Instance { store, exports, .. }: &mut Instance| {
+                Box::pin(async move { exports.query(store, &spec.relations[relation].name, &keys).await })
+            })
+            .await
+            .map_err(join_error)
+    }
+
+    async fn combine(&self, groups: Vec<Group>) -> Result<Vec<CombineResult>, JoinError> {
+        if groups.is_empty() {
+            return Ok(Vec::new());
+        }
+        let size = |group: &Group| {
+            let objects = group.branches.iter().flat_map(|branch| &branch.objects);
+            group.primary.len() + objects.map(Bytes::len).sum::<usize>()
+        };
+        let call = |this: Arc<Self>, groups: Vec<Group>| -> BoxFuture<'static, _> {
+            Box::pin(async move {
+                let spec = this.spec.clone();
+                this.pool
+                    .call(None, move |Instance { store, exports, .. }: &mut Instance| {
+                        Box::pin(async move { exports.combine(store, &spec.resource, &groups).await })
+                    })
+                    .await
+            })
+        };
+        self.batched(groups, size, call).await
+    }
+}
+
+fn join_error(error: CallError) -> JoinError {
+    match error {
+        CallError::Busy { .. } => JoinError::Busy(error.to_string()),
+        CallError::Trapped { .. } | CallError::TimedOut { .. } => JoinError::Trapped(error.to_string()),
+    }
+}
+
+struct PluginAdmit {
+    pool: Arc<Pool>,
+    kinds: Vec<(GroupVersionResource, Arc<str>)>,
+}
+
+#[async_trait]
+impl Admit for PluginAdmit {
+    async fn admit(
+        &self,
+        resource: &GroupVersionResource,
+        review: Review,
+        lookup: Arc<dyn Lookup>,
+    ) -> Result<Verdict, Status> {
+        let Some((resource, kind)) = self.kinds.iter().find(|(gvr, _)| gvr == resource).cloned() else {
+            return Err(Status::internal(format!("plugin {} does not serve {resource}", self.pool.name)));
+        };
+        let lookups = Lookups { lookup, host: tokio::runtime::Handle::current() };
+        let admitted = self
+            .pool
+            .call(Some(lookups), move |Instance { store, exports, .. }: &mut Instance| {
+                Box::pin(async move { exports.admit(store, &resource, &kind, &review).await })
+            })
+            .await;
+        admitted.map_err(|error| match &error {
+            CallError::Busy { .. } => Status::too_many_requests(error.to_string(), 1),
+            CallError::TimedOut { .. } => Status::timeout(&error.to_string()),
+            CallError::Trapped { .. } => Status::internal(error),
+        })?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_keep_the_order_and_stay_small() {
+        let inputs: Vec<usize> = (0..20_000).map(|n| n % 700).collect();
+        let batches = batches(inputs.clone(), |n| *n);
+        assert!(batches.iter().all(|b| b.len() <= BATCH_INPUTS && b.iter().sum::<usize>() <= BATCH_BYTES));
+        assert!(batches.len() > 4);
+        assert_eq!(batches.concat(), inputs);
+        let large = super::batches(vec![BATCH_BYTES * 2, 1, BATCH_BYTES * 2], |n| *n);
+        assert_eq!(large.len(), 3, "what is too large stands alone");
+        assert!(super::batches(Vec::<usize>::new(), |n| *n).is_empty());
+    }
+}

@@ -1,0 +1,368 @@
+//! Calls into a plugin: instances, how many, for how long, and what becomes of them.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+use wasmtime::component::{InstancePre, Linker};
+use wasmtime::{Engine, Store, Trap};
+
+use crate::abi::{Exports, Indices};
+use crate::engine::{HOSTCALL_FUEL, INSTANCES};
+use crate::error::CallError;
+use crate::output::Output;
+use crate::settings::{Limits, Reuse};
+use crate::state::{Lookups, State};
+use crate::ticker::Ticker;
+
+/// Instances that a plugin keeps between calls.
+const WARM: usize = 2;
+/// An instance with more memory is not kept: one large call must not cost for ever.
+const WARM_MEMORY: usize = 8 << 20;
+/// Calls after which an instance is not kept.
+const WARM_CALLS: u32 = 10_000;
+/// Callers that may wait for one plugin.
+const QUEUE: u32 = 64;
+/// How long they wait.
+const QUEUE_TIME: Duration = Duration::from_secs(2);
+
+/// What all plugins share.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) linker: Linker<State>,
+    guests: Handle,
+    ticker: Ticker,
+    slots: Arc<Semaphore>,
+    pools: Mutex<Vec<Weak<Pool>>>,
+}
+
+impl Shared {
+    pub(crate) fn new(engine: Engine, linker: Linker<State>, guests: Handle, ticker: Ticker) -> Arc<Self> {
+        let slots = Arc::new(Semaphore::new(INSTANCES as usize));
+        Arc::new(Self { engine, linker, guests, ticker, slots, pools: Mutex::default() })
+    }
+
+    /// The right to have one more instance. Warm ones of any plugin make room for it.
+    async fn slot(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(slot) = self.slots.clone().try_acquire_owned() {
+            return Some(slot);
+        }
+        self.evict_one();
+        let slot = self.slots.clone().acquire_owned();
+        tokio::time::timeout(QUEUE_TIME, slot).await.ok()?.ok()
+    }
+
+    fn evict_one(&self) {
+        let pools: Vec<_> = self.pools.lock().iter().filter_map(Weak::upgrade).collect();
+        let warm = pools.iter().find_map(|pool| pool.idle.lock().pop());
+        drop(warm);
+    }
+}
+
+/// One generation of a plugin, ready to be called.
+pub(crate) struct Pool {
+    pub(crate) name: String,
+    pre: InstancePre<State>,
+    indices: Indices,
+    settings: String,
+    limits: Limits,
+    pure: bool,
+    output: Arc<Output>,
+    shared: Arc<Shared>,
+    permits: Arc<Semaphore>,
+    waiting: AtomicU32,
+    idle: Mutex<Vec<Instance>>,
+    counters: Counters,
+}
+
+/// What a pool is made of.
+pub(crate) struct Parts {
+    pub(crate) name: String,
+    pub(crate) pre: InstancePre<State>,
+    pub(crate) indices: Indices,
+    /// The guest's own settings.
+    pub(crate) settings: String,
+    pub(crate) limits: Limits,
+    /// It has views: nothing that it can ask for differs from one instance to the next.
+    pub(crate) pure: bool,
+}
+
+#[derive(Default)]
+struct Counters {
+    calls: AtomicU64,
+    trapped: AtomicU64,
+    timed_out: AtomicU64,
+    busy: AtomicU64,
+    instances: AtomicU64,
+}
+
+/// How a plugin's calls have gone since it was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Calls that were begun.
+    pub calls: u64,
+    /// Calls that trapped.
+    pub trapped: u64,
+    /// Calls that took too long.
+    pub timed_out: u64,
+    /// Calls that were turned away.
+    pub busy: u64,
+    /// Instances that were made.
+    pub instances: u64,
+    /// Instances that wait for their next call.
+    pub warm: u64,
+}
+
+/// A configured instance.
+pub(crate) struct Instance {
+    // Dropped in this order: the slot is free once the instance is gone.
+    pub(crate) store: Store<State>,
+    pub(crate) exports: Exports,
+    calls: u32,
+    _slot: OwnedSemaphorePermit,
+}
+
+/// Why a call gave no answer, before it is put into words.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// Imports or exports have other types than the contract's.
+    Link(String),
+    /// The guest refused its settings.
+    Configure(String),
+    Trapped(String),
+    TimedOut(Duration),
+    Busy(&'static str),
+}
+
+/// Ends a guest whose caller has gone.
+struct Abort<R>(JoinHandle<R>);
+
+impl<R> Drop for Abort<R> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(parts: Parts, shared: Arc<Shared>) -> Arc<Self> {
+        let Parts { name, pre, indices, settings, limits, pure } = parts;
+        let pool = Arc::new(Self {
+            output: Output::new(&name),
+            permits: Arc::new(Semaphore::new(limits.concurrent_calls as usize)),
+            waiting: AtomicU32::new(0),
+            idle: Mutex::default(),
+            counters: Counters::default(),
+            name,
+            pre,
+            indices,
+            settings,
+            limits,
+            pure,
+            shared,
+        });
+        let mut pools = pool.shared.pools.lock();
+        pools.retain(|pool| pool.strong_count() > 0);
+        pools.push(Arc::downgrade(&pool));
+        drop(pools);
+        pool
+    }
+
+    /// Calls the guest on an instance that may have been called before.
+    pub(crate) async fn call<R, F>(self: &Arc<Self>, lookups: Option<Lookups>, call: F) -> Result<R, CallError>
+    where
+        R: Send + 'static,
+        F: for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<R>> + Send + 'static,
+    {
+        let warm = self.idle.lock().pop();
+        self.run(warm, lookups, call).await.map_err(|failed| self.worded(failed))
+    }
+
+    /// Calls the guest on a new instance.
+    pub(crate) async fn call_fresh<R, F>(self: &Arc<Self>, call: F) -> Result<R, Failed>
+    where
+        R: Send + 'static,
+        F: for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<R>> + Send + 'static,
+    {
+        self.run(None, None, call).await
+    }
+
+    async fn run<R, F>(
+        self: &Arc<Self>,
+        warm: Option<Instance>,
+        lookups: Option<Lookups>,
+        call: F,
+    ) -> Result<R, Failed>
+    where
+        R: Send + 'static,
+        F: for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<R>> + Send + 'static,
+    {
+        let permit = self.enter().await?;
+        let slot = match warm {
+            Some(_) => None,
+            None => Some(self.shared.slot().await.ok_or_else(|| self.busy("all instances are in use"))?),
+        };
+        self.counters.calls.fetch_add(1, Ordering::Relaxed);
+        let pool = self.clone();
+        let work = async move {
+            let _permit = permit;
+            let _running = pool.shared.ticker.run();
+            let mut instance = match (warm, slot) {
+                (Some(instance), _) => instance,
+                (None, Some(slot)) => pool.instance(slot).await?,
+                (None, None) => return Err(Failed::Busy("all instances are in use")),
+            };
+            instance.calls += 1;
+            instance.store.data_mut().lookups = lookups;
+            instance.store.set_epoch_deadline(1);
+            let outcome = call(&mut instance).await;
+            instance.store.data_mut().lookups = None;
+            match outcome {
+                Ok(answer) => {
+                    pool.keep(instance);
+                    Ok(answer)
+                }
+                Err(error) => Err(Failed::Trapped(pool.trap(&error, &instance.store))),
+            }
+        };
+        self.within_time(work).await
+    }
+
+    /// Runs on the guests' threads, for as long as a call may take.
+    async fn within_time<R: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<R, Failed>> + Send + 'static,
+    ) -> Result<R, Failed> {
+        let limit = self.limits.call_time();
+        // The timer is this side's: there, guests could hold it up.
+        let mut task = Abort(self.shared.guests.spawn(work));
+        let outcome = match tokio::time::timeout(limit, &mut task.0).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(panicked)) => Err(Failed::Trapped(format!("the host failed: {panicked}"))),
+            Err(_) => Err(Failed::TimedOut(limit)),
+        };
+        match &outcome {
+            Err(Failed::TimedOut(_)) => self.counters.timed_out.fetch_add(1, Ordering::Relaxed),
+            Err(_) => self.counters.trapped.fetch_add(1, Ordering::Relaxed),
+            Ok(_) => 0,
+        };
+        outcome
+    }
+
+    /// A place among the plugin's calls, perhaps after a short wait.
+    async fn enter(&self) -> Result<OwnedSemaphorePermit, Failed> {
+        if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+            return Ok(permit);
+        }
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= QUEUE {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(self.busy("too many calls wait already"));
+        }
+        let waited = Waiting(&self.waiting);
+        let permit = tokio::time::timeout(QUEUE_TIME, self.permits.clone().acquire_owned()).await;
+        drop(waited);
+        match permit {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(self.busy("no call ended in time")),
+        }
+    }
+
+    fn busy(&self, message: &'static str) -> Failed {
+        self.counters.busy.fetch_add(1, Ordering::Relaxed);
+        Failed::Busy(message)
+    }
+
+    async fn instance(&self, slot: OwnedSemaphorePermit) -> Result<Instance, Failed> {
+        self.counters.instances.fetch_add(1, Ordering::Relaxed);
+        let state = State::new(&self.output, self.limits.memory(), self.pure);
+        let mut store = Store::new(&self.shared.engine, state);
+        store.limiter(|state| &mut state.memory);
+        store.set_hostcall_fuel(HOSTCALL_FUEL);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
+        let instance = match self.pre.instantiate_async(&mut store).await {
+            Ok(instance) => instance,
+            Err(error) => return Err(Failed::Trapped(self.trap(&error, &store))),
+        };
+        let exports =
+            self.indices.load(&mut store, &instance).map_err(|error| Failed::Link(format!("{error:#}")))?;
+        match exports.configure(&mut store, &self.settings).await {
+            Ok(Ok(())) => Ok(Instance { store, exports, calls: 0, _slot: slot }),
+            Ok(Err(message)) => Err(Failed::Configure(message)),
+            Err(error) => Err(Failed::Trapped(self.trap(&error, &store))),
+        }
+    }
+
+    fn keep(&self, instance: Instance) {
+        if self.limits.reuse == Reuse::Never
+            || instance.calls >= WARM_CALLS
+            || instance.store.data().memory.used > WARM_MEMORY
+        {
+            return;
+        }
+        let mut idle = self.idle.lock();
+        if idle.len() < WARM {
+            idle.push(instance);
+        }
+    }
+
+    /// One line about a trap, and all of it into the log.
+    fn trap(&self, error: &wasmtime::Error, store: &Store<State>) -> String {
+        tracing::debug!(plugin = self.name, "trap: {error:?}");
+        let mut message = match error.downcast_ref::<Trap>() {
+            Some(trap) => trap.to_string(),
+            None => error.root_cause().to_string(),
+        };
+        let words = store.data().last_words();
+        if !words.is_empty() {
+            message = format!("{message}; it said: {words}");
+        }
+        message
+    }
+
+    fn worded(&self, failed: Failed) -> CallError {
+        let plugin = self.name.clone();
+        match failed {
+            // After the load, these are traps like others.
+            Failed::Link(message) | Failed::Configure(message) | Failed::Trapped(message) => {
+                tracing::warn!(plugin, "plugin failed: {message}");
+                CallError::Trapped { plugin, message }
+            }
+            Failed::TimedOut(limit) => {
+                tracing::warn!(plugin, "plugin did not answer within {limit:?}");
+                CallError::TimedOut { plugin, limit }
+            }
+            Failed::Busy(message) => CallError::Busy { plugin, message: message.to_owned() },
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let Counters { calls, trapped, timed_out, busy, instances } = &self.counters;
+        Stats {
+            calls: calls.load(Ordering::Relaxed),
+            trapped: trapped.load(Ordering::Relaxed),
+            timed_out: timed_out.load(Ordering::Relaxed),
+            busy: busy.load(Ordering::Relaxed),
+            instances: instances.load(Ordering::Relaxed),
+            warm: self.idle.lock().len() as u64,
+        }
+    }
+
+    /// How many of the plugin's calls are worth making at once.
+    pub(crate) fn width(&self) -> usize {
+        self.shared.guests.metrics().num_workers().min(self.limits.concurrent_calls as usize)
+    }
+}
+
+struct Waiting<'a>(&'a AtomicU32);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

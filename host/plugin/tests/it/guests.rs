@@ -1,0 +1,74 @@
+//! The components, and a runtime for them.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use joinery_object::GroupVersionResource;
+use joinery_plugin::{Compile, Generation, HostSettings, LoadError, Runtime, RuntimeOptions};
+use joinery_view::{Group, SharedJoin};
+use serde_json::{Value, json};
+
+/// The bytes of a guest, built if need be.
+pub(crate) fn guest(name: &str) -> Bytes {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let dir = BUILT.get_or_init(|| {
+        let plugins = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../plugins");
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let status = Command::new(cargo)
+            .args(["build", "--quiet", "--release", "--workspace", "--target", "wasm32-wasip2"])
+            .current_dir(&plugins)
+            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_TARGET_DIR")
+            .status()
+            .unwrap();
+        assert!(status.success(), "the guests build");
+        plugins.join("target/wasm32-wasip2/release")
+    });
+    std::fs::read(dir.join(format!("{name}.wasm"))).unwrap().into()
+}
+
+/// The program that compiles, built as an example beside the tests.
+pub(crate) fn compiler() -> Compile {
+    let tests = std::env::current_exe().unwrap();
+    let program = tests.parent().unwrap().parent().unwrap().join("examples/compile");
+    assert!(program.exists(), "{} is built with the tests", program.display());
+    Compile::Child { program, args: Vec::new() }
+}
+
+/// One runtime for all tests that do not need one of their own: compiling takes longest.
+pub(crate) fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        Runtime::new(RuntimeOptions { cache_dir: None, compile: compiler(), workers: Some(2) }).unwrap()
+    })
+}
+
+pub(crate) fn settings(value: Value) -> HostSettings {
+    HostSettings::parse(&value.to_string()).unwrap()
+}
+
+pub(crate) async fn load(name: &str, value: Value) -> Result<Arc<Generation>, LoadError> {
+    runtime().load(name, guest(name), settings(value)).await
+}
+
+/// The view of the misbehaving guest, with these settings of the host's.
+pub(crate) async fn things(value: Value) -> (Arc<Generation>, SharedJoin) {
+    let generation = load("test_guest", value).await.unwrap();
+    let join = generation.join(&GroupVersionResource::new("test.example.com", "v1", "things")).unwrap();
+    (generation, join)
+}
+
+pub(crate) fn object(name: &str) -> Bytes {
+    json!({"metadata": {"name": name}}).to_string().into()
+}
+
+/// A primary of that name without children.
+pub(crate) fn group(name: &str) -> Group {
+    Group { primary: object(name), branches: Vec::new() }
+}
+
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
