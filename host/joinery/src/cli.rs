@@ -8,21 +8,27 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// An aggregation host for Kubernetes whose resources are WebAssembly components.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]
-pub struct Cli {
+pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
     /// What to log: a level, or levels by module such as `info,joinery_plugin=debug`.
-    #[arg(long, global = true, env = "JOINERY_LOG", default_value = "info", value_name = "FILTER")]
-    pub log: String,
+    #[arg(
+        long,
+        global = true,
+        env = "JOINERY_LOG",
+        default_value = "info,fjall=warn,lsm_tree=warn",
+        value_name = "FILTER"
+    )]
+    pub(crate) log: String,
     /// How to log.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
-    pub log_format: LogFormat,
+    pub(crate) log_format: LogFormat,
 }
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// For people.
     Text,
     /// One JSON object a line.
@@ -31,7 +37,7 @@ pub enum LogFormat {
 
 /// What the binary can do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Serve without a cluster, from an embedded store.
     ///
     /// Serves namespaces, core Events, Leases, Tasks and every plugin's resources on loopback, and writes an
@@ -50,50 +56,50 @@ pub enum Command {
 
 /// What both ways of serving need.
 #[derive(Args, Debug)]
-pub struct Common {
+pub(crate) struct Common {
     /// Where objects and compiled plugins are kept. Made if it is missing.
     #[arg(long, value_name = "DIR")]
-    pub data_dir: PathBuf,
+    pub(crate) data_dir: PathBuf,
     /// Where plugins lie: NAME.wasm or NAME.wasm.zst, each with an optional NAME.yaml or NAME.json beside it.
     #[arg(long, value_name = "DIR")]
-    pub plugins: PathBuf,
+    pub(crate) plugins: PathBuf,
 }
 
 /// `joinery standalone`
 #[derive(Args, Debug)]
-pub struct Standalone {
+pub(crate) struct Standalone {
     /// Folders.
     #[command(flatten)]
-    pub common: Common,
+    pub(crate) common: Common,
     /// Where to listen; port 0 takes a free one.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0")]
-    pub listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// Where to write the administrator's kubeconfig, once everything is ready.
     #[arg(long, value_name = "FILE")]
-    pub kubeconfig: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
     /// How long Events are kept, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
-    pub event_ttl: u64,
+    pub(crate) event_ttl: u64,
 }
 
 /// `joinery serve`
 #[derive(Args, Debug)]
-pub struct Serve {
+pub(crate) struct Serve {
     /// Folders.
     #[command(flatten)]
-    pub common: Common,
+    pub(crate) common: Common,
     /// Where to listen.
     #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:6443")]
-    pub listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// How to reach the kube-apiserver. In a cluster, when left out: the ServiceAccount.
     #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// The serving certificate and its chain, PEM. Read again when it changes.
     #[arg(long, value_name = "FILE")]
-    pub tls_cert_file: PathBuf,
+    pub(crate) tls_cert_file: PathBuf,
     /// The key of the serving certificate, PEM.
     #[arg(long, value_name = "FILE")]
-    pub tls_private_key_file: PathBuf,
+    pub(crate) tls_private_key_file: PathBuf,
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use joinery_source::{
 use serde::Deserialize;
 
 /// What this host stores itself, and the cluster for the rest.
-pub struct RoutedUpstream {
+pub(crate) struct RoutedUpstream {
     storage: Arc<Storage>,
     local: StoredUpstream,
     cluster: Arc<dyn Upstream>,
@@ -19,7 +19,7 @@ pub struct RoutedUpstream {
 
 impl RoutedUpstream {
     /// Reads of resources that are open on this storage never leave the process.
-    pub fn new(storage: Arc<Storage>, cluster: Arc<dyn Upstream>) -> Self {
+    pub(crate) fn new(storage: Arc<Storage>, cluster: Arc<dyn Upstream>) -> Self {
         Self {
             local: StoredUpstream::new(storage.clone()),
             storage,
@@ -60,7 +60,7 @@ impl Upstream for RoutedUpstream {
 }
 
 /// The cluster's namespaces, from a cache; one that is not in it is asked for, as it may be new.
-pub struct ClusterNamespaces {
+pub(crate) struct ClusterNamespaces {
     gvr: GroupVersionResource,
     upstream: Arc<dyn Upstream>,
     cache: SourceCache,
@@ -79,7 +79,7 @@ struct Metadata {
 
 impl ClusterNamespaces {
     /// Begins to follow them. Must be called in a tokio runtime.
-    pub fn start(upstream: Arc<dyn Upstream>) -> Self {
+    pub(crate) fn start(upstream: Arc<dyn Upstream>) -> Self {
         let gvr = GroupVersionResource::new("", "v1", "namespaces");
         let spec = SourceSpec {
             gvr: gvr.clone(),

@@ -18,38 +18,38 @@ use crate::manager::{Context, Manager};
 use crate::sources::Sources;
 
 /// What a host is made of.
-pub struct Parts {
+pub(crate) struct Parts {
     /// Folders.
-    pub common: Common,
+    pub(crate) common: Common,
     /// Where to listen.
-    pub listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// What is served besides the plugins.
-    pub catalog: Arc<Catalog>,
+    pub(crate) catalog: Arc<Catalog>,
     /// Where stored resources keep their objects.
-    pub storage: Arc<Storage>,
+    pub(crate) storage: Arc<Storage>,
     /// What views read.
-    pub upstream: Arc<dyn Upstream>,
+    pub(crate) upstream: Arc<dyn Upstream>,
     /// May they.
-    pub authorizer: SharedAuthorizer,
+    pub(crate) authorizer: SharedAuthorizer,
     /// Who asks.
-    pub authentication: Authentication,
+    pub(crate) authentication: Authentication,
     /// The serving certificate.
-    pub serving: ServingSource,
+    pub(crate) serving: ServingSource,
     /// Whose client certificates are asked for.
-    pub trust: Arc<SharedTrust>,
+    pub(crate) trust: Arc<SharedTrust>,
     /// What health checks look at.
-    pub health: Arc<Health>,
+    pub(crate) health: Arc<Health>,
 }
 
 /// A host that listens, with its plugins on their way.
-pub struct Host {
+pub(crate) struct Host {
     server: Server,
     health: Arc<Health>,
     plugins: JoinHandle<()>,
 }
 
 /// Opens the embedded store below the data folder.
-pub fn open_store(data_dir: &Path) -> Result<Arc<dyn Store>> {
+pub(crate) fn open_store(data_dir: &Path) -> Result<Arc<dyn Store>> {
     let folder = data_dir.join("store");
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the data folder {}", folder.display()))?;
@@ -60,7 +60,7 @@ pub fn open_store(data_dir: &Path) -> Result<Arc<dyn Store>> {
 
 impl Host {
     /// Takes the port, then begins to load the plugins.
-    pub async fn start(parts: Parts) -> Result<Self> {
+    pub(crate) async fn start(parts: Parts) -> Result<Self> {
         let directory = DirectorySource::open(&parts.common.plugins).await?;
         let program = std::env::current_exe().context("cannot tell which program this is")?;
         let runtime = Runtime::new(RuntimeOptions {
@@ -113,17 +113,17 @@ impl Host {
     }
 
     /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.server.local_addr()
     }
 
     /// Whether all is loaded.
-    pub fn health(&self) -> Arc<Health> {
+    pub(crate) fn health(&self) -> Arc<Health> {
         self.health.clone()
     }
 
     /// Serves until `stop`, then winds up.
-    pub async fn run(self, stop: CancellationToken) {
+    pub(crate) async fn run(self, stop: CancellationToken) {
         self.server.run(stop).await;
         self.plugins.abort();
     }

@@ -13,19 +13,19 @@ const RENEW_AFTER: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The files of a standalone host's identity.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// The certificate of the authority that signed the serving certificate, PEM.
-    pub authority: String,
+    pub(crate) authority: String,
     /// Where the serving certificate lies.
-    pub certificate: PathBuf,
+    pub(crate) certificate: PathBuf,
     /// Where its key lies.
-    pub key: PathBuf,
+    pub(crate) key: PathBuf,
     /// The administrator's bearer token.
-    pub token: String,
+    pub(crate) token: String,
 }
 
 /// Writes a file that only its owner reads, whole or not at all.
-pub fn write_private(path: &Path, content: &str) -> Result<()> {
+pub(crate) fn write_private(path: &Path, content: &str) -> Result<()> {
     let temporary = path.with_extension("new");
     let mut file = std::fs::OpenOptions::new()
         .write(true)
@@ -36,8 +36,7 @@ pub fn write_private(path: &Path, content: &str) -> Result<()> {
         .with_context(|| format!("cannot write {}", temporary.display()))?;
     file.write_all(content.as_bytes())?;
     file.sync_all()?;
-    std::fs::rename(&temporary, path)
-        .with_context(|| format!("cannot write {}", path.display()))
+    std::fs::rename(&temporary, path).with_context(|| format!("cannot write {}", path.display()))
 }
 
 impl Identity {
@@ -45,7 +44,7 @@ impl Identity {
     ///
     /// # Errors
     /// When the folder cannot be read or written.
-    pub fn ensure(folder: &Path) -> Result<Self> {
+    pub(crate) fn ensure(folder: &Path) -> Result<Self> {
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -54,7 +53,9 @@ impl Identity {
         let path = |name: &str| folder.join(name);
         let young = std::fs::metadata(path("token"))
             .and_then(|metadata| metadata.modified())
-            .is_ok_and(|made| SystemTime::now().duration_since(made).unwrap_or_default() < RENEW_AFTER);
+            .is_ok_and(|made| {
+                SystemTime::now().duration_since(made).unwrap_or_default() < RENEW_AFTER
+            });
         if !young {
             let (authority, certificate, key) = issue().context("cannot make certificates")?;
             write_private(&path("ca.crt"), &authority)?;
@@ -76,7 +77,7 @@ impl Identity {
     }
 
     /// An administrator's kubeconfig for a server at this address.
-    pub fn kubeconfig(&self, url: &str) -> String {
+    pub(crate) fn kubeconfig(&self, url: &str) -> String {
         let config = serde_json::json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -129,7 +130,11 @@ fn issue() -> Result<(String, String, String), rcgen::Error> {
     serving.not_after = until.into();
     let key = KeyPair::generate()?;
     let certificate = serving.signed_by(&key, &issuer)?;
-    Ok((authority_certificate.pem(), certificate.pem(), key.serialize_pem()))
+    Ok((
+        authority_certificate.pem(),
+        certificate.pem(),
+        key.serialize_pem(),
+    ))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod serve;
 mod sources;
 mod standalone;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
@@ -54,10 +55,15 @@ fn serve(cli: Cli) -> Result<()> {
 }
 
 fn log(cli: &Cli) -> Result<()> {
-    let filter = EnvFilter::try_new(&cli.log)
-        .with_context(|| format!("--log {:?} is no filter such as info,joinery_plugin=debug", cli.log))?;
+    let filter = EnvFilter::try_new(&cli.log).with_context(|| {
+        format!(
+            "--log {:?} is no filter such as info,joinery_plugin=debug",
+            cli.log
+        )
+    })?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match cli.log_format {
         LogFormat::Text => builder.init(),

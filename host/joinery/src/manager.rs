@@ -8,8 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use joinery_object::GroupVersionResource;
 use joinery_plugin::{Generation, PluginFile, PluginSet, ResourceDescription, Runtime, Shape};
 use joinery_resource::{
-    Catalog, Resource, Rules, SharedAuthorizer, Storage, StoredResource, ViewResource,
-    ViewSettings,
+    Catalog, Resource, Rules, SharedAuthorizer, Storage, StoredResource, ViewResource, ViewSettings,
 };
 use joinery_source::SourceSpec;
 use joinery_view::{Prepared, ViewSpec};
@@ -23,17 +22,17 @@ use crate::sources::Sources;
 const READY_AFTER: Duration = Duration::from_secs(30);
 
 /// What plugins are put into service with.
-pub struct Context {
+pub(crate) struct Context {
     /// Runs them.
-    pub runtime: Runtime,
+    pub(crate) runtime: Runtime,
     /// Where their resources are served.
-    pub catalog: Arc<Catalog>,
+    pub(crate) catalog: Arc<Catalog>,
     /// Where stored resources keep their objects.
-    pub storage: Arc<Storage>,
+    pub(crate) storage: Arc<Storage>,
     /// What views read.
-    pub sources: Sources,
+    pub(crate) sources: Sources,
     /// Who may read what a view is made of.
-    pub authorizer: SharedAuthorizer,
+    pub(crate) authorizer: SharedAuthorizer,
 }
 
 /// A resource in service.
@@ -96,7 +95,7 @@ enum State {
 }
 
 /// Keeps the plugins in service that ought to be.
-pub struct Manager {
+pub(crate) struct Manager {
     context: Arc<Context>,
     slots: Mutex<BTreeMap<String, Arc<Slot>>>,
     started: Instant,
@@ -106,7 +105,7 @@ pub struct Manager {
 
 impl Manager {
     /// With nothing in service yet.
-    pub fn new(context: Context) -> Self {
+    pub(crate) fn new(context: Context) -> Self {
         Self {
             context: Arc::new(context),
             slots: Mutex::default(),
@@ -119,7 +118,7 @@ impl Manager {
     ///
     /// # Errors
     /// What is still missing.
-    pub fn ready(&self) -> Result<(), String> {
+    pub(crate) fn ready(&self) -> Result<(), String> {
         if !*self.seen.borrow() {
             return Err("the plugins have not been read yet".to_owned());
         }
@@ -138,21 +137,9 @@ impl Manager {
         Err(format!("still loading: {}", loading.join(", ")))
     }
 
-    /// What could not be loaded, by plugin, and why.
-    pub fn failures(&self) -> BTreeMap<String, String> {
-        let slots = self.slots.lock();
-        slots
-            .iter()
-            .filter_map(|(name, slot)| match &*slot.state.lock() {
-                State::Failed(why) => Some((name.clone(), why.clone())),
-                _ => None,
-            })
-            .collect()
-    }
-
     /// Takes over a new set of plugins: those that changed are loaded, each on its own, those that went are retired.
     /// What cannot be read stays as it was.
-    pub fn want(&self, set: &PluginSet) {
+    pub(crate) fn want(&self, set: &PluginSet) {
         let mut slots = self.slots.lock();
         slots.retain(|name, slot| {
             let wanted = set.plugins.contains_key(name);
@@ -218,7 +205,10 @@ async fn serve(context: Arc<Context>, name: String, slot: Arc<Slot>) {
             }
             Err(why) => {
                 let why = format!("{why:#}");
-                error!(plugin = name, digest, why, "plugin refused; what served before still does");
+                error!(
+                    plugin = name,
+                    digest, why, "plugin refused; what served before still does"
+                );
                 State::Failed(why)
             }
         };
@@ -278,25 +268,36 @@ async fn check(context: &Context, slot: &Slot, generation: &Generation) -> Resul
                     .resources()
                     .any(|(other, _)| other.group == gvr.group && other.resource == gvr.resource);
                 if taken {
-                    bail!("{} is served already, by another plugin or by the host", gvr.group_resource());
+                    bail!(
+                        "{} is served already, by another plugin or by the host",
+                        gvr.group_resource()
+                    );
                 }
             }
             (Some(old), shape) => {
                 if old.resource().definition().namespaced != resource.definition.namespaced {
-                    bail!("{}: the scope of a resource cannot change", gvr.group_resource());
+                    bail!(
+                        "{}: the scope of a resource cannot change",
+                        gvr.group_resource()
+                    );
                 }
                 let same = matches!(
                     (old, shape),
                     (Served::Stored(_), Shape::Stored) | (Served::View(_), Shape::View(_))
                 );
                 if !same {
-                    bail!("{}: the shape of a resource cannot change", gvr.group_resource());
+                    bail!(
+                        "{}: the shape of a resource cannot change",
+                        gvr.group_resource()
+                    );
                 }
             }
         }
     }
     for (gvr, served) in serving.iter() {
-        let kept = resources.iter().any(|resource| resource.definition.gvr == *gvr);
+        let kept = resources
+            .iter()
+            .any(|resource| resource.definition.gvr == *gvr);
         if let Served::Stored(stored) = served
             && !kept
             && stored.count() > 0
@@ -312,11 +313,7 @@ async fn check(context: &Context, slot: &Slot, generation: &Generation) -> Resul
 }
 
 /// Reads the sources of a view and composes all its objects.
-async fn prepare(
-    context: &Context,
-    generation: &Generation,
-    spec: &ViewSpec,
-) -> Result<Prepared> {
+async fn prepare(context: &Context, generation: &Generation, spec: &ViewSpec) -> Result<Prepared> {
     let join = generation
         .join(&spec.resource)
         .ok_or_else(|| anyhow!("{} has no join", spec.resource))?;
@@ -353,7 +350,8 @@ async fn swap(
                 Served::Stored(stored)
             }
             (Some(Served::View(view)), Ready::View(prepared)) => {
-                view.replace(view_settings(generation, resource), prepared).await;
+                view.replace(view_settings(generation, resource), prepared)
+                    .await;
                 Served::View(view)
             }
             (_, Ready::Stored) => {

@@ -17,7 +17,7 @@ use crate::cluster::{ClusterNamespaces, RoutedUpstream};
 use crate::host::{Host, Parts, open_store};
 
 /// Serves until `stop`.
-pub async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
+pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
     let client = client(&options).await?;
     let trust = SharedTrust::new(Trust::default());
     follow_cluster_trust(client.clone(), trust.clone()).await?;
@@ -56,8 +56,9 @@ pub async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
 
 async fn client(options: &Serve) -> Result<kube::Client> {
     let mut config = match &options.kubeconfig {
-        None => kube::Config::incluster()
-            .context("this is no pod with a ServiceAccount; outside a cluster, say --kubeconfig FILE")?,
+        None => kube::Config::incluster().context(
+            "this is no pod with a ServiceAccount; outside a cluster, say --kubeconfig FILE",
+        )?,
         Some(path) => {
             let unreadable = || format!("cannot use the kubeconfig {}", path.display());
             let kubeconfig = kube::config::Kubeconfig::read_from(path).with_context(unreadable)?;

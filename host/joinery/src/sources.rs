@@ -3,18 +3,18 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use joinery_source::{CacheState, SourceCache, SourceSpec, Upstream};
+use joinery_source::{SourceCache, SourceSpec, Upstream};
 use parking_lot::Mutex;
 
 /// The caches that are in use. One that no view holds any more ends.
-pub struct Sources {
+pub(crate) struct Sources {
     upstream: Arc<dyn Upstream>,
     caches: Mutex<HashMap<SourceSpec, Weak<SourceCache>>>,
 }
 
 impl Sources {
     /// Caches of this upstream.
-    pub fn new(upstream: Arc<dyn Upstream>) -> Self {
+    pub(crate) fn new(upstream: Arc<dyn Upstream>) -> Self {
         Self {
             upstream,
             caches: Mutex::default(),
@@ -22,12 +22,12 @@ impl Sources {
     }
 
     /// Where the caches are fed from.
-    pub fn upstream(&self) -> &Arc<dyn Upstream> {
+    pub(crate) fn upstream(&self) -> &Arc<dyn Upstream> {
         &self.upstream
     }
 
     /// The cache of a source, begun if there is none. Must be called in a tokio runtime.
-    pub fn cache(&self, spec: SourceSpec) -> Arc<SourceCache> {
+    pub(crate) fn cache(&self, spec: SourceSpec) -> Arc<SourceCache> {
         let mut caches = self.caches.lock();
         caches.retain(|_, cache| cache.strong_count() > 0);
         if let Some(cache) = caches.get(&spec).and_then(Weak::upgrade) {
@@ -36,14 +36,5 @@ impl Sources {
         let cache = Arc::new(SourceCache::start(self.upstream.clone(), spec.clone()));
         caches.insert(spec, Arc::downgrade(&cache));
         cache
-    }
-
-    /// How each cache in use is doing.
-    pub fn states(&self) -> Vec<(SourceSpec, CacheState)> {
-        let caches = self.caches.lock();
-        caches
-            .iter()
-            .filter_map(|(spec, cache)| Some((spec.clone(), cache.upgrade()?.state())))
-            .collect()
     }
 }

@@ -22,7 +22,7 @@ const TASK_CRD: &str = include_str!("../../../deploy/crd/task.yaml");
 const READY_POLL: Duration = Duration::from_millis(20);
 
 /// Serves until `stop`; writes the kubeconfig once everything is ready.
-pub async fn run(options: Standalone, stop: CancellationToken) -> Result<()> {
+pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<()> {
     let identity = Identity::ensure(&options.common.data_dir.join("identity"))?;
     let store = open_store(&options.common.data_dir)?;
     let catalog = Arc::new(Catalog::new());

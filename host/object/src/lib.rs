@@ -17,12 +17,15 @@ pub use canonical::{Members, canonical, write_string};
 pub use key::{GroupVersionResource, ObjectKey};
 pub use object::{Insert, Object, ObjectError, Row};
 pub use options::{
-    CreateOptions, DeleteOptions, FieldValidation, ListOptions, PatchOptions, Preconditions, PropagationPolicy, Query,
-    ResourceVersionMatch, UpdateOptions, WriteOptions, default_field_manager,
+    CreateOptions, DeleteOptions, FieldValidation, ListOptions, PatchOptions, Preconditions,
+    PropagationPolicy, Query, ResourceVersionMatch, UpdateOptions, WriteOptions,
+    default_field_manager,
 };
 pub use patch::{MAX_JSON_PATCH_OPERATIONS, json_patch, merge_patch};
 pub use resource_version::{InvalidResourceVersion, ResourceVersion};
 pub use rope::Rope;
-pub use selector::{FieldRequirement, FieldSelector, LabelRequirement, LabelSelector, Operator, SelectorError};
+pub use selector::{
+    FieldRequirement, FieldSelector, LabelRequirement, LabelSelector, Operator, SelectorError,
+};
 pub use status::{Cause, Details, Result, Status, reason};
 pub use watch::{Bounds, Change, EventType, Follower, History, TooOld, frame};

@@ -107,7 +107,9 @@ struct Inner<'a> {
 }
 
 /// Also `null` as it is written, which an `Option` would swallow.
-fn raw<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+fn raw<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
@@ -512,7 +514,10 @@ mod tests {
             ResourceVersion::single(5),
             None,
         );
-        assert!(matches!(result, Err(ObjectError::Malformed(_))), "{result:?}");
+        assert!(
+            matches!(result, Err(ObjectError::Malformed(_))),
+            "{result:?}"
+        );
     }
 
     #[test]
@@ -525,14 +530,20 @@ mod tests {
             ResourceVersion::single(5),
             None,
         );
-        assert!(matches!(result, Err(ObjectError::Malformed(_))), "{result:?}");
+        assert!(
+            matches!(result, Err(ObjectError::Malformed(_))),
+            "{result:?}"
+        );
     }
 
     #[test]
     fn what_is_no_object_is_refused_with_the_missing_member() {
         let parse = |json: &'static str| Object::parse(text(json)).unwrap_err();
         assert_eq!(parse("{}"), ObjectError::Missing("metadata"));
-        assert_eq!(parse(r#"{"metadata":{}}"#), ObjectError::Missing("metadata.name"));
+        assert_eq!(
+            parse(r#"{"metadata":{}}"#),
+            ObjectError::Missing("metadata.name")
+        );
         assert_eq!(
             parse(r#"{"metadata":{"name":"a"}}"#),
             ObjectError::Missing("metadata.resourceVersion")

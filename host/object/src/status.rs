@@ -573,7 +573,9 @@ impl Serialize for Status {
 
 /// Reads what another server answered. All members are optional, as they are for Go clients.
 impl<'de> Deserialize<'de> for Status {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+    fn deserialize<D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> std::result::Result<Self, D::Error> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Metadata {

@@ -43,16 +43,23 @@ pub struct Change {
     causes: SmallVec<[u64; 2]>,
     old: Option<Arc<Object>>,
     new: Option<Arc<Object>>,
-    tied: bool,
+    silent: bool,
+    merged: bool,
+    exchanged: bool,
     failure: Option<Box<Status>>,
     deleted: OnceLock<Arc<Object>>,
     frames: [OnceLock<Bytes>; 3],
     at: Instant,
 }
 
+/// So long after an exchange of the logic, those who come are told of it whatever they have seen: other replicas may
+/// have been later.
+const EXCHANGE: Duration = Duration::from_secs(60);
+
 impl Change {
-    /// A change that leads to `position`. `causes` has for each source the last position that took part in it, 0 for
-    /// a source that did not.
+    /// A change that leads to `position`: one who has been told everything up to this change, itself included, lacks
+    /// nothing of what the sources had up to there. `causes` has for each source the last position that may show in the
+    /// object after the change, which can be beyond; one who has seen as much of all sources does not lack it.
     pub fn new(
         position: ResourceVersion,
         causes: &[u64],
@@ -64,7 +71,9 @@ impl Change {
             causes: SmallVec::from_slice(causes),
             old,
             new,
-            tied: false,
+            silent: false,
+            merged: false,
+            exchanged: false,
             failure: None,
             deleted: OnceLock::new(),
             frames: Default::default(),
@@ -72,11 +81,33 @@ impl Change {
         }
     }
 
-    /// One of several changes that lead to the same position. Who resumes from there may have seen some of them: all are
-    /// told again.
-    pub fn tied(mut self) -> Self {
-        self.tied = true;
+    /// The object is here as it was before. Only one who saw the sources come in another order may know it otherwise.
+    pub fn silent(mut self) -> Self {
+        self.silent = true;
         self
+    }
+
+    /// Stands for changes that were not seen one by one: what was selected before is not known, so who no longer selects
+    /// the object is told that it left, whether or not he had it.
+    pub fn merged(mut self) -> Self {
+        self.merged = true;
+        self
+    }
+
+    /// Nothing changed but the logic that makes the objects, so no version tells who has seen it.
+    pub fn exchanged(mut self) -> Self {
+        self.exchanged = true;
+        self
+    }
+
+    /// See [`Change::silent`].
+    pub fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    /// See [`Change::merged`].
+    pub fn is_merged(&self) -> bool {
+        self.merged
     }
 
     /// The object can no longer be made: watches that showed it end with this status.
@@ -105,7 +136,7 @@ impl Change {
         self.new.as_ref()
     }
 
-    /// The last position of a source that took part in the change; 0 when none did.
+    /// The last position of a source that may show in the object after the change.
     pub fn cause(&self, source: usize) -> u64 {
         self.causes.get(source).copied().unwrap_or_default()
     }
@@ -124,28 +155,42 @@ impl Change {
 
     /// Whether one who has seen `version` lacks this change.
     pub fn is_news_at(&self, version: &ResourceVersion) -> bool {
-        self.causes
-            .iter()
-            .enumerate()
-            .any(|(source, cause)| {
-                let seen = version.position(source);
-                *cause > seen || (self.tied && *cause == seen && seen > 0)
-            })
+        let lacks = |(source, cause): (usize, &u64)| *cause > version.position(source);
+        if self.exchanged {
+            // Who is past the exchange has seen it, unless he comes from a replica where it took place later.
+            return self.at.elapsed() < EXCHANGE || self.position.covers(version);
+        }
+        self.causes.iter().enumerate().any(lacks)
     }
 
     /// What a watcher that selects objects is told: leaving the selection is DELETED with the old object at the new
-    /// version, entering it is ADDED (k8s.io/apiserver/pkg/storage/cacher).
+    /// version, entering it is ADDED (k8s.io/apiserver/pkg/storage/cacher). Of a silent change nothing is told.
     pub fn event(&self, selects: impl Fn(&Object) -> bool) -> Option<(EventType, Arc<Object>)> {
-        let before = self.old.as_ref().is_some_and(|old| selects(old));
+        if self.silent {
+            return None;
+        }
+        self.event_again(selects)
+    }
+
+    /// As [`Change::event`], of a silent change too: for one who came from elsewhere.
+    pub fn event_again(
+        &self,
+        selects: impl Fn(&Object) -> bool,
+    ) -> Option<(EventType, Arc<Object>)> {
+        let before = self.selected_before(&selects);
         let after = self.new.as_ref().filter(|new| selects(new));
         match (before, after) {
             (false, Some(new)) => Some((EventType::Added, new.clone())),
             (true, Some(new)) => Some((EventType::Modified, new.clone())),
-            (true, None) => self
-                .deleted_object()
-                .map(|gone| (EventType::Deleted, gone)),
+            (true, None) => self.deleted_object().map(|gone| (EventType::Deleted, gone)),
             (false, None) => None,
         }
+    }
+
+    /// Whether a watcher that selects objects may have had the object before.
+    pub fn selected_before(&self, selects: impl Fn(&Object) -> bool) -> bool {
+        let old = self.old.as_ref();
+        old.is_some_and(|old| self.merged || selects(old))
     }
 
     /// The object as a DELETED event shows it: its last state, at the version of its removal.
@@ -163,6 +208,20 @@ impl Change {
         self.frames[kind as usize]
             .get_or_init(|| frame(kind, object))
             .clone()
+    }
+
+    /// The least version from which the change is not missed, once it is forgotten. `reached` is later.
+    fn without(&self, reached: &ResourceVersion) -> ResourceVersion {
+        let mut positions: SmallVec<[u64; 2]> = SmallVec::from_slice(self.position.positions());
+        for (position, cause) in positions.iter_mut().zip(&self.causes) {
+            *position = (*position).max(*cause);
+        }
+        if self.exchanged
+            && let Some(at) = (0..positions.len()).find(|at| reached.position(*at) > positions[*at])
+        {
+            positions[at] += 1;
+        }
+        ResourceVersion::of_positions(&positions)
     }
 
     fn weight(&self) -> usize {
@@ -265,17 +324,17 @@ impl History {
             ring.changes.push_back(change);
         }
         while let Some(first) = ring.changes.front() {
-            if ring.changes.len() <= self.bounds.changes
+            let within = ring.changes.len() <= self.bounds.changes
                 && ring.bytes <= self.bounds.bytes
-                && first.at.elapsed() <= self.bounds.age
-            {
+                && first.at.elapsed() <= self.bounds.age;
+            // Who has seen just the position of an exchange cannot be told from who has seen it.
+            if within || (first.exchanged && first.position.covers(&position)) {
                 break;
             }
-            let first = ring.changes.pop_front();
-            if let Some(first) = first {
+            if let Some(first) = ring.changes.pop_front() {
                 ring.bytes -= first.weight();
                 ring.first += 1;
-                ring.floor = ring.floor.join(first.position());
+                ring.floor = ring.floor.join(&first.without(&position));
             }
         }
         ring.position = position;
@@ -298,6 +357,35 @@ impl History {
         }
         ring.first -= count;
         ring.floor = floor;
+    }
+
+    /// Whether this very version lies on the way that the changes took here.
+    pub fn passed(&self, version: &ResourceVersion) -> bool {
+        let ring = self.ring.read();
+        ring.position == *version
+            || ring.floor == *version
+            || ring.changes.iter().any(|c| c.position == *version)
+    }
+
+    /// Calls with the changes that are still there, the oldest first, until it returns false.
+    pub fn each(&self, mut call: impl FnMut(&Arc<Change>) -> bool) {
+        let ring = self.ring.read();
+        for change in &ring.changes {
+            if !call(change) {
+                break;
+            }
+        }
+    }
+
+    /// Ends the history: all who follow are told that they are too old, and nobody can come back to it.
+    pub fn end(&self) {
+        let mut ring = self.ring.write();
+        ring.first += ring.changes.len() as u64 + 1;
+        ring.changes.clear();
+        ring.bytes = 0;
+        let head = ring.first;
+        drop(ring);
+        self.head.send_replace(head);
     }
 
     /// The version up to which all changes are known here.
@@ -496,7 +584,65 @@ mod tests {
         });
         assert!(reached);
         let patience = Duration::from_millis(5);
-        assert!(!history.wait_for(&ResourceVersion::single(21), patience).await);
+        assert!(
+            !history
+                .wait_for(&ResourceVersion::single(21), patience)
+                .await
+        );
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_history_reaches_those_who_wait_for_more() {
+        let history = history(9);
+        let mut follower = history.follow();
+        history.append([added("o11", 11)], ResourceVersion::single(11));
+        history.end();
+        assert!(follower.next().await.is_err());
+    }
+
+    #[test]
+    fn who_has_not_seen_what_a_forgotten_change_shows_is_too_old() {
+        let history = history(1);
+        let shows = |position, cause| {
+            let version = ResourceVersion::single(position);
+            Arc::new(Change::new(version, &[cause], None, Some(object("o", position))))
+        };
+        history.append([shows(11, 15), shows(12, 15)], ResourceVersion::single(15));
+        history.append([added("o16", 16)], ResourceVersion::single(16));
+        assert!(history.since(&ResourceVersion::single(12)).is_err());
+        assert!(history.since(&ResourceVersion::single(15)).is_ok());
+    }
+
+    #[test]
+    fn an_exchange_is_told_while_a_version_cannot_say_who_has_seen_it() {
+        let history = history(1);
+        let at = |version| ResourceVersion::single(version);
+        let exchange = |name| {
+            let (old, new) = (Some(object(name, 10)), Some(object(name, 10)));
+            Arc::new(Change::new(at(10), &[10], old, new).exchanged())
+        };
+        history.append([exchange("a"), exchange("b")], at(10));
+        let names_since = |version| names(&history.since(&at(version)).unwrap().0);
+        assert_eq!(names_since(10), ["a", "b"]);
+        history.append([added("c", 11)], at(11));
+        assert!(history.since(&at(10)).is_err());
+        assert_eq!(names_since(11), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_silent_change_is_told_only_again() {
+        let change = Change::new(
+            ResourceVersion::single(9),
+            &[9],
+            Some(object("a", 8)),
+            Some(object("a", 9)),
+        );
+        let change = change.silent();
+        assert!(change.event(|_| true).is_none());
+        assert_eq!(
+            change.event_again(|_| true).unwrap().0,
+            EventType::Modified
+        );
     }
 
     #[test]
@@ -509,8 +655,14 @@ mod tests {
         );
         let (kind, object) = change.event(|o| &*o.key().name == "a").unwrap();
         assert_eq!(kind, EventType::Deleted);
-        assert_eq!(object.bytes(), r#"{"metadata":{"name":"a","resourceVersion":"9"}}"#);
-        assert_eq!(change.event(|o| &*o.key().name == "b").unwrap().0, EventType::Added);
+        assert_eq!(
+            object.bytes(),
+            r#"{"metadata":{"name":"a","resourceVersion":"9"}}"#
+        );
+        assert_eq!(
+            change.event(|o| &*o.key().name == "b").unwrap().0,
+            EventType::Added
+        );
         assert_eq!(change.event(|_| true).unwrap().0, EventType::Modified);
         assert!(change.event(|_| false).is_none());
     }
@@ -524,6 +676,9 @@ mod tests {
             frame,
             "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"11\"}}}\n"
         );
-        assert!(std::ptr::eq(frame.as_ptr(), change.frame(kind, &object).as_ptr()));
+        assert!(std::ptr::eq(
+            frame.as_ptr(),
+            change.frame(kind, &object).as_ptr()
+        ));
     }
 }

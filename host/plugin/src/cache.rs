@@ -31,35 +31,63 @@ impl Cache {
         engine.precompile_compatibility_hash().hash(&mut hasher);
         let compatibility = hasher.finish();
         let Some(dir) = dir else {
-            let own = TempDir::with_prefix("joinery-compiled-").map_err(|error| SetupError::Cache {
-                path: std::env::temp_dir(),
-                message: error.to_string(),
-            })?;
-            return Ok(Self { dir: own.path().to_owned(), compatibility, _own: Some(own) });
+            let own =
+                TempDir::with_prefix("joinery-compiled-").map_err(|error| SetupError::Cache {
+                    path: std::env::temp_dir(),
+                    message: error.to_string(),
+                })?;
+            return Ok(Self {
+                dir: own.path().to_owned(),
+                compatibility,
+                _own: Some(own),
+            });
         };
-        let fail = |message: String| SetupError::Cache { path: dir.to_owned(), message };
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| fail(error.to_string()))?;
+        let fail = |message: String| SetupError::Cache {
+            path: dir.to_owned(),
+            message,
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(|error| fail(error.to_string()))?;
         let meta = fs::symlink_metadata(dir).map_err(|error| fail(error.to_string()))?;
         if !meta.is_dir() {
-            return Err(fail("it is no folder (nor may it be a link to one)".to_owned()));
+            return Err(fail(
+                "it is no folder (nor may it be a link to one)".to_owned(),
+            ));
         }
         let user = rustix::process::geteuid().as_raw();
         if meta.uid() != user {
-            return Err(fail(format!("it belongs to user {}, not to {user}, who runs this", meta.uid())));
+            return Err(fail(format!(
+                "it belongs to user {}, not to {user}, who runs this",
+                meta.uid()
+            )));
         }
         if meta.mode() & 0o022 != 0 {
-            return Err(fail("others may write into it: empty it and set its mode to 0700".to_owned()));
+            return Err(fail(
+                "others may write into it: empty it and set its mode to 0700".to_owned(),
+            ));
         }
-        fs::set_permissions(dir, Permissions::from_mode(0o700)).map_err(|error| fail(error.to_string()))?;
-        Ok(Self { dir: dir.to_owned(), compatibility, _own: None })
+        fs::set_permissions(dir, Permissions::from_mode(0o700))
+            .map_err(|error| fail(error.to_string()))?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            compatibility,
+            _own: None,
+        })
     }
 
     fn path(&self, digest: &str) -> PathBuf {
-        self.dir.join(format!("{digest}-{:016x}.cwasm", self.compatibility))
+        self.dir
+            .join(format!("{digest}-{:016x}.cwasm", self.compatibility))
     }
 
     /// The compiled form of the component with this SHA-256, if it is there and can be used.
-    #[expect(unsafe_code, reason = "machine code from a file can only be run on trust")]
+    #[expect(
+        unsafe_code,
+        reason = "machine code from a file can only be run on trust"
+    )]
     pub(crate) fn load(&self, engine: &Engine, digest: &str) -> Option<Component> {
         let path = self.path(digest);
         let meta = fs::symlink_metadata(&path).ok()?;
@@ -77,7 +105,10 @@ impl Cache {
         match unsafe { Component::deserialize_file(engine, &path) } {
             Ok(component) => {
                 // Its time tells when it was last used; only tidying up goes by it.
-                _ = File::options().write(true).open(&path).and_then(|f| f.set_modified(SystemTime::now()));
+                _ = File::options()
+                    .write(true)
+                    .open(&path)
+                    .and_then(|f| f.set_modified(SystemTime::now()));
                 Some(component)
             }
             Err(error) => {
@@ -90,18 +121,24 @@ impl Cache {
 
     /// A place for a file in the making, gone when it is dropped.
     pub(crate) fn temporary(&self) -> std::io::Result<TempPath> {
-        Ok(tempfile::Builder::new().prefix(".making-").tempfile_in(&self.dir)?.into_temp_path())
+        Ok(tempfile::Builder::new()
+            .prefix(".making-")
+            .tempfile_in(&self.dir)?
+            .into_temp_path())
     }
 
     /// Takes in a file that is whole.
     pub(crate) fn keep(&self, made: TempPath, digest: &str) -> std::io::Result<()> {
-        made.persist(self.path(digest)).map_err(|error| error.error)?;
+        made.persist(self.path(digest))
+            .map_err(|error| error.error)?;
         self.tidy();
         Ok(())
     }
 
     fn tidy(&self) {
-        let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        let Ok(entries) = fs::read_dir(&self.dir) else {
+            return;
+        };
         let mut files: Vec<(SystemTime, PathBuf)> = entries
             .filter_map(|entry| {
                 let entry = entry.ok()?;

@@ -48,7 +48,11 @@ pub(crate) struct Compiler {
 
 impl Compiler {
     pub(crate) fn new(how: Compile, cache: Cache) -> Self {
-        Self { how, cache: Arc::new(cache), turn: Mutex::new(()) }
+        Self {
+            how,
+            cache: Arc::new(cache),
+            turn: Mutex::new(()),
+        }
     }
 
     /// The component, compiled now or before.
@@ -77,13 +81,16 @@ impl Compiler {
             Compile::InProcess => {
                 let (from, to) = (from.to_path_buf(), to.to_path_buf());
                 let outcome = tokio::task::spawn_blocking(move || compile(&from, &to)).await;
-                outcome.map_err(|error| LoadError::Host(error.to_string()))?.map_err(LoadError::Compile)?;
+                outcome
+                    .map_err(|error| LoadError::Host(error.to_string()))?
+                    .map_err(LoadError::Compile)?;
             }
         }
         let (cache, digest_text) = (self.cache.clone(), digest.to_owned());
         blocking(move || cache.keep(to, &digest_text)).await?;
         let component = self.load(engine, digest).await?;
-        component.ok_or_else(|| LoadError::Host("the compiled plugin cannot be read back".to_owned()))
+        component
+            .ok_or_else(|| LoadError::Host("the compiled plugin cannot be read back".to_owned()))
     }
 
     async fn load(&self, engine: &Engine, digest: &str) -> Result<Option<Component>, LoadError> {
@@ -95,17 +102,31 @@ impl Compiler {
 async fn blocking<R: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<R> + Send + 'static,
 ) -> Result<R, LoadError> {
-    let outcome = tokio::task::spawn_blocking(work).await.map_err(|error| LoadError::Host(error.to_string()))?;
+    let outcome = tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| LoadError::Host(error.to_string()))?;
     outcome.map_err(|error| LoadError::Host(format!("folder for compiled plugins: {error}")))
 }
 
 async fn child(program: &Path, args: &[OsString], from: &Path, to: &Path) -> Result<(), LoadError> {
     let mut command = Command::new(program);
-    command.args(args).arg(from).arg(to).env_clear().kill_on_drop(true);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .args(args)
+        .arg(from)
+        .arg(to)
+        .env_clear()
+        .kill_on_drop(true);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let started = command.spawn();
-    let child = started
-        .map_err(|error| LoadError::Host(format!("cannot start the compiler {}: {error}", program.display())))?;
+    let child = started.map_err(|error| {
+        LoadError::Host(format!(
+            "cannot start the compiler {}: {error}",
+            program.display()
+        ))
+    })?;
     let Ok(ended) = tokio::time::timeout(TIME, child.wait_with_output()).await else {
         return Err(LoadError::Compile(format!("not done within {TIME:?}")));
     };
@@ -117,7 +138,10 @@ async fn child(program: &Path, args: &[OsString], from: &Path, to: &Path) -> Res
     let said = said.trim();
     let said = &said[..said.floor_char_boundary(2_000)];
     Err(LoadError::Compile(if said.is_empty() {
-        format!("the compiler ended with {}, most likely at its limits", output.status)
+        format!(
+            "the compiler ended with {}, most likely at its limits",
+            output.status
+        )
     } else {
         said.to_owned()
     }))
@@ -126,7 +150,9 @@ async fn child(program: &Path, args: &[OsString], from: &Path, to: &Path) -> Res
 fn compile(from: &Path, to: &Path) -> Result<(), String> {
     let engine = engine::compiling().map_err(|error| format!("{error:#}"))?;
     let bytes = fs::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
-    let compiled = engine.precompile_component(&bytes).map_err(|error| format!("{error:#}"))?;
+    let compiled = engine
+        .precompile_component(&bytes)
+        .map_err(|error| format!("{error:#}"))?;
     fs::write(to, compiled).map_err(|error| format!("{}: {error}", to.display()))
 }
 
@@ -154,8 +180,18 @@ pub fn compile_child_main(args: impl IntoIterator<Item = OsString>) -> ExitCode 
 fn bound() -> rustix::io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::process::nice(10)?;
-    for (resource, limit) in [(Resource::As, MEMORY), (Resource::Cpu, CPU), (Resource::Core, 0)] {
-        rustix::process::setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) })?;
+    for (resource, limit) in [
+        (Resource::As, MEMORY),
+        (Resource::Cpu, CPU),
+        (Resource::Core, 0),
+    ] {
+        rustix::process::setrlimit(
+            resource,
+            Rlimit {
+                current: Some(limit),
+                maximum: Some(limit),
+            },
+        )?;
     }
     Ok(())
 }

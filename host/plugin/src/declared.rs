@@ -43,7 +43,10 @@ pub(crate) struct DeclaredColumn {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum DeclaredShape {
     Stored,
-    View { primary: String, relations: Vec<DeclaredRelation> },
+    View {
+        primary: String,
+        relations: Vec<DeclaredRelation>,
+    },
     Served,
 }
 

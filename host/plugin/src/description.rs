@@ -9,7 +9,9 @@ use joinery_resource::Definition;
 use joinery_schema::{Column, ColumnType, Columns, SelectableFields, StructuralSchema};
 use joinery_view::{Reach, Relation, SourceSpec, ViewSpec};
 
-use crate::declared::{Declared, DeclaredRelation, DeclaredResource, DeclaredShape, DeclaredSource};
+use crate::declared::{
+    Declared, DeclaredRelation, DeclaredResource, DeclaredShape, DeclaredSource,
+};
 use crate::inspect::Exported;
 
 /// All that a plugin serves and reads.
@@ -41,8 +43,16 @@ pub enum Shape {
     View(Arc<ViewSpec>),
 }
 
-const STORED_VERBS: [&str; 8] =
-    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const STORED_VERBS: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
 const VIEW_VERBS: [&str; 3] = ["get", "list", "watch"];
 
 /// Checks all of it, so that a plugin's writer sees all problems at once.
@@ -62,7 +72,9 @@ pub(crate) fn check(
         if source.name.is_empty() || !names.insert(&source.name) {
             problems.push(format!("{at}: each source needs a name of its own"));
         }
-        checked.push(self::source(source, &mut |problem| problems.push(format!("{at}: {problem}"))));
+        checked.push(self::source(source, &mut |problem| {
+            problems.push(format!("{at}: {problem}"))
+        }));
     }
     let mut resources = Vec::new();
     let mut claimed = BTreeSet::new();
@@ -80,29 +92,53 @@ pub(crate) fn check(
                 }
                 Some(Shape::Stored)
             }
-            DeclaredShape::View { primary, relations: declared_relations } => {
+            DeclaredShape::View {
+                primary,
+                relations: declared_relations,
+            } => {
                 if !exported.join {
                     complain("is a view, so joinery:plugin/join must be exported".to_owned());
                 }
                 for relation in declared_relations {
                     if relation.name.is_empty() || !relations.insert(&relation.name) {
-                        complain(format!("relation {:?}: each needs a name of its own", relation.name));
+                        complain(format!(
+                            "relation {:?}: each needs a name of its own",
+                            relation.name
+                        ));
                     }
                 }
-                view(resource, primary, declared_relations, &checked, any_namespace, &mut complain)
-                    .map(|spec| Shape::View(Arc::new(spec)))
+                view(
+                    resource,
+                    primary,
+                    declared_relations,
+                    &checked,
+                    any_namespace,
+                    &mut complain,
+                )
+                .map(|spec| Shape::View(Arc::new(spec)))
             }
             DeclaredShape::Served => {
                 complain("shape served is not known to this host: stored and view are".to_owned());
                 None
             }
         };
-        if let (Some(shape), Some((definition, schema))) = (shape, definition(resource, &mut complain)) {
-            resources.push(ResourceDescription { definition: Arc::new(definition), schema, shape });
+        if let (Some(shape), Some((definition, schema))) =
+            (shape, definition(resource, &mut complain))
+        {
+            resources.push(ResourceDescription {
+                definition: Arc::new(definition),
+                schema,
+                shape,
+            });
         }
     }
-    for granted in any_namespace.iter().filter(|name| !relations.contains(name)) {
-        problems.push(format!("the settings grant anyNamespace to {granted:?}, which is no relation of it"));
+    for granted in any_namespace
+        .iter()
+        .filter(|name| !relations.contains(name))
+    {
+        problems.push(format!(
+            "the settings grant anyNamespace to {granted:?}, which is no relation of it"
+        ));
     }
     for resource in &resources {
         let gvr = &resource.definition.gvr;
@@ -111,7 +147,14 @@ pub(crate) fn check(
             problems.push(format!("source {:?} is a view of this plugin", source.name));
         }
     }
-    if problems.is_empty() { Ok(Description { resources, sources: checked }) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(Description {
+            resources,
+            sources: checked,
+        })
+    } else {
+        Err(problems)
+    }
 }
 
 fn definition(
@@ -128,7 +171,9 @@ fn definition(
     if resource.status && !matches!(resource.shape, DeclaredShape::Stored) {
         complain("only stored resources have a subresource status".to_owned());
     }
-    let schema = StructuralSchema::parse(&resource.schema).map_err(|error| complain(format!("schema: {error}"))).ok();
+    let schema = StructuralSchema::parse(&resource.schema)
+        .map_err(|error| complain(format!("schema: {error}")))
+        .ok();
     if let Some(schema) = &schema
         && let Err(error) = SelectableFields::compile(&resource.selectable_fields, schema)
     {
@@ -148,7 +193,9 @@ fn definition(
             })
         })
         .collect();
-    let columns = columns.and_then(|columns| Columns::compile(&columns)).map_err(|error| complain(error.to_string()));
+    let columns = columns
+        .and_then(|columns| Columns::compile(&columns))
+        .map_err(|error| complain(error.to_string()));
     let verbs = match resource.shape {
         DeclaredShape::Stored => STORED_VERBS.to_vec(),
         _ => VIEW_VERBS.to_vec(),
@@ -156,8 +203,14 @@ fn definition(
     let definition = Definition {
         gvr: GroupVersionResource::new(&resource.group, &resource.version, &resource.plural),
         kind: resource.kind.clone(),
-        list_kind: resource.list_kind.clone().unwrap_or_else(|| format!("{}List", resource.kind)),
-        singular: resource.singular.clone().unwrap_or_else(|| resource.kind.to_lowercase()),
+        list_kind: resource
+            .list_kind
+            .clone()
+            .unwrap_or_else(|| format!("{}List", resource.kind)),
+        singular: resource
+            .singular
+            .clone()
+            .unwrap_or_else(|| resource.kind.to_lowercase()),
         short_names: resource.short_names.clone(),
         categories: resource.categories.clone(),
         namespaced: resource.namespaced,
@@ -172,25 +225,42 @@ fn definition(
 
 /// What a resource may be called, and which groups are anybody's.
 fn names(resource: &DeclaredResource, complain: &mut impl FnMut(String)) {
-    let DeclaredResource { group, version, kind, plural, .. } = resource;
+    let DeclaredResource {
+        group,
+        version,
+        kind,
+        plural,
+        ..
+    } = resource;
     let built_in = |domain: &str| group == domain || group.ends_with(&format!(".{domain}"));
     if !group.contains('.') {
-        complain(format!("group {group:?} has no dot: groups without one are built in; take a domain of your own"));
+        complain(format!(
+            "group {group:?} has no dot: groups without one are built in; take a domain of your own"
+        ));
     } else if built_in("k8s.io") || built_in("kubernetes.io") {
-        complain(format!("group {group:?} belongs to Kubernetes: take a domain of your own"));
+        complain(format!(
+            "group {group:?} belongs to Kubernetes: take a domain of your own"
+        ));
     } else if !group.split('.').all(label) || group.len() > 253 {
         complain(format!("group {group:?} is no DNS name in lower case"));
     }
     if !is_version(version) {
-        complain(format!("version {version:?} must be like v1, v1beta2 or v2alpha1"));
+        complain(format!(
+            "version {version:?} must be like v1, v1beta2 or v2alpha1"
+        ));
     }
     if !kind.starts_with(|c: char| c.is_ascii_uppercase()) || !label(&kind.to_ascii_lowercase()) {
         complain(format!("kind {kind:?} must be like CombinedTask"));
     }
     let others = resource.singular.iter().chain(&resource.short_names);
-    for name in std::iter::once(plural).chain(others).chain(&resource.categories) {
+    for name in std::iter::once(plural)
+        .chain(others)
+        .chain(&resource.categories)
+    {
         if !label(name) {
-            complain(format!("{name:?} must be letters in lower case, digits and '-', from 1 to 63"));
+            complain(format!(
+                "{name:?} must be letters in lower case, digits and '-', from 1 to 63"
+            ));
         }
     }
     if resource.categories.iter().any(|category| category == "all") {
@@ -211,7 +281,9 @@ fn is_version(version: &str) -> bool {
     let number = |text: &str| {
         !text.is_empty() && !text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit())
     };
-    let Some(rest) = version.strip_prefix('v') else { return false };
+    let Some(rest) = version.strip_prefix('v') else {
+        return false;
+    };
     match rest.split_once("alpha").or_else(|| rest.split_once("beta")) {
         Some((major, minor)) => number(major) && number(minor),
         None => number(rest),
@@ -220,7 +292,10 @@ fn is_version(version: &str) -> bool {
 
 fn source(source: &DeclaredSource, complain: &mut impl FnMut(String)) -> SourceSpec {
     if !label(&source.resource) || !is_version(&source.version) {
-        complain(format!("reads {:?} {:?}, which is no resource", source.version, source.resource));
+        complain(format!(
+            "reads {:?} {:?}, which is no resource",
+            source.version, source.resource
+        ));
     }
     if let Err(error) = source.label_selector.parse::<LabelSelector>() {
         complain(format!("label selector: {error}"));
@@ -229,7 +304,9 @@ fn source(source: &DeclaredSource, complain: &mut impl FnMut(String)) -> SourceS
         complain(format!("field selector: {error}"));
     }
     for pointer in source.reads.iter().filter(|p| !p.starts_with('/')) {
-        complain(format!("reads {pointer:?}, which is no JSON pointer such as /spec/nodeName"));
+        complain(format!(
+            "reads {pointer:?}, which is no JSON pointer such as /spec/nodeName"
+        ));
     }
     for option in &source.options {
         complain(format!("option {option:?} is not known to this host"));
@@ -276,7 +353,9 @@ fn view(
             Some(name) => match checked.iter().position(|relation| &relation.name == name) {
                 Some(parent) => Some(parent),
                 None => {
-                    complain(format!("{at}: its parent {name:?} is no relation before it"));
+                    complain(format!(
+                        "{at}: its parent {name:?} is no relation before it"
+                    ));
                     return None;
                 }
             },
@@ -290,8 +369,18 @@ fn view(
                 relation.name
             ));
         }
-        let reach = if relation.any_namespace { Reach::AnyNamespace } else { Reach::SameNamespace };
-        checked.push(Relation { name: relation.name.clone(), source, parent, reach, limit: relation.limit });
+        let reach = if relation.any_namespace {
+            Reach::AnyNamespace
+        } else {
+            Reach::SameNamespace
+        };
+        checked.push(Relation {
+            name: relation.name.clone(),
+            source,
+            parent,
+            reach,
+            limit: relation.limit,
+        });
     }
     Some(ViewSpec {
         resource: GroupVersionResource::new(&resource.group, &resource.version, &resource.plural),

@@ -43,7 +43,9 @@ pub enum LoadError {
         found: String,
     },
     /// It was written for a contract that this host does not know.
-    #[error("written for {found}: this host speaks joinery:plugin@0.1, so either needs another version")]
+    #[error(
+        "written for {found}: this host speaks joinery:plugin@0.1, so either needs another version"
+    )]
     Contract {
         /// The export that is of another version.
         found: String,

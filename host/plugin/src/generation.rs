@@ -8,9 +8,7 @@ use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
 use joinery_object::{GroupVersionResource, Status};
 use joinery_resource::{Admit, Lookup, Review, Verdict};
-use joinery_view::{
-    CombineResult, Group, Join, JoinError, Selection, SharedJoin, Side, ViewSpec,
-};
+use joinery_view::{CombineResult, Group, Join, JoinError, Selection, SharedJoin, Side, ViewSpec};
 
 use crate::description::{Description, Shape};
 use crate::error::CallError;
@@ -39,7 +37,12 @@ impl Generation {
         description: Description,
         pool: Arc<Pool>,
     ) -> Arc<Self> {
-        Arc::new(Self { digest, settings, description, pool })
+        Arc::new(Self {
+            digest,
+            settings,
+            description,
+            pool,
+        })
     }
 
     /// Name of the plugin.
@@ -69,12 +72,17 @@ impl Generation {
 
     /// The logic of one of its views; none when it has no such view.
     pub fn join(&self, resource: &GroupVersionResource) -> Option<SharedJoin> {
-        self.description.resources.iter().find_map(|r| match &r.shape {
-            Shape::View(spec) if r.definition.gvr == *resource => {
-                Some(Arc::new(PluginJoin { pool: self.pool.clone(), spec: spec.clone() }) as SharedJoin)
-            }
-            _ => None,
-        })
+        self.description
+            .resources
+            .iter()
+            .find_map(|r| match &r.shape {
+                Shape::View(spec) if r.definition.gvr == *resource => Some(Arc::new(PluginJoin {
+                    pool: self.pool.clone(),
+                    spec: spec.clone(),
+                })
+                    as SharedJoin),
+                _ => None,
+            })
     }
 
     /// The rules of its stored resources.
@@ -82,14 +90,19 @@ impl Generation {
         let kinds = self.description.resources.iter();
         Arc::new(PluginAdmit {
             pool: self.pool.clone(),
-            kinds: kinds.map(|r| (r.definition.gvr.clone(), r.definition.kind.as_str().into())).collect(),
+            kinds: kinds
+                .map(|r| (r.definition.gvr.clone(), r.definition.kind.as_str().into()))
+                .collect(),
         })
     }
 }
 
 impl std::fmt::Debug for Generation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Generation").field("name", &self.pool.name).field("digest", &self.digest).finish()
+        f.debug_struct("Generation")
+            .field("name", &self.pool.name)
+            .field("digest", &self.digest)
+            .finish()
     }
 }
 
@@ -106,17 +119,21 @@ impl PluginJoin {
         size: impl Fn(&T) -> usize,
         call: impl Fn(Arc<Self>, Vec<T>) -> BoxFuture<'static, Result<Vec<R>, CallError>>,
     ) -> Result<Vec<R>, JoinError> {
-        let this = Arc::new(Self { pool: self.pool.clone(), spec: self.spec.clone() });
+        let this = Arc::new(Self {
+            pool: self.pool.clone(),
+            spec: self.spec.clone(),
+        });
         let mut batches = batches(inputs, size);
         if batches.len() <= 1 {
             let batch = batches.pop().unwrap_or_default();
             return call(this, batch).await.map_err(join_error);
         }
-        let answers: Vec<Vec<R>> = stream::iter(batches.into_iter().map(|batch| call(this.clone(), batch)))
-            .buffered(self.pool.width())
-            .try_collect()
-            .await
-            .map_err(join_error)?;
+        let answers: Vec<Vec<R>> =
+            stream::iter(batches.into_iter().map(|batch| call(this.clone(), batch)))
+                .buffered(self.pool.width())
+                .try_collect()
+                .await
+                .map_err(join_error)?;
         Ok(answers.into_iter().flatten().collect())
     }
 }
@@ -145,7 +162,12 @@ impl Join for PluginJoin {
         &self.spec
     }
 
-    async fn keys(&self, relation: usize, side: Side, objects: Vec<Bytes>) -> Result<Vec<Vec<String>>, JoinError> {
+    async fn keys(
+        &self,
+        relation: usize,
+        side: Side,
+        objects: Vec<Bytes>,
+    ) -> Result<Vec<Vec<String>>, JoinError> {
         if objects.is_empty() {
             return Ok(Vec::new());
         }
@@ -153,11 +175,16 @@ impl Join for PluginJoin {
             Box::pin(async move {
                 let spec = this.spec.clone();
                 this.pool
-                    .call(None, move |Instance { store, exports, .. }: &mut Instance| {
-                        Box::pin(async move {
-                            exports.keys(store, &spec.relations[relation].name, side, &objects).await
-                        })
-                    })
+                    .call(
+                        None,
+                        move |Instance { store, exports, .. }: &mut Instance| {
+                            Box::pin(async move {
+                                exports
+                                    .keys(store, &spec.relations[relation].name, side, &objects)
+                                    .await
+                            })
+                        },
+                    )
                     .await
             })
         };
@@ -167,9 +194,16 @@ impl Join for PluginJoin {
     async fn query(&self, relation: usize, keys: Vec<String>) -> Result<Selection, JoinError> {
         let spec = self.spec.clone();
         self.pool
-            .call(None, move |Instance { store, exports, .. }: &mut Instance| {
-                Box::pin(async move { exports.query(store, &spec.relations[relation].name, &keys).await })
-            })
+            .call(
+                None,
+                move |Instance { store, exports, .. }: &mut Instance| {
+                    Box::pin(async move {
+                        exports
+                            .query(store, &spec.relations[relation].name, &keys)
+                            .await
+                    })
+                },
+            )
             .await
             .map_err(join_error)
     }
@@ -186,9 +220,14 @@ impl Join for PluginJoin {
             Box::pin(async move {
                 let spec = this.spec.clone();
                 this.pool
-                    .call(None, move |Instance { store, exports, .. }: &mut Instance| {
-                        Box::pin(async move { exports.combine(store, &spec.resource, &groups).await })
-                    })
+                    .call(
+                        None,
+                        move |Instance { store, exports, .. }: &mut Instance| {
+                            Box::pin(async move {
+                                exports.combine(store, &spec.resource, &groups).await
+                            })
+                        },
+                    )
                     .await
             })
         };
@@ -199,7 +238,9 @@ impl Join for PluginJoin {
 fn join_error(error: CallError) -> JoinError {
     match error {
         CallError::Busy { .. } => JoinError::Busy(error.to_string()),
-        CallError::Trapped { .. } | CallError::TimedOut { .. } => JoinError::Trapped(error.to_string()),
+        CallError::Trapped { .. } | CallError::TimedOut { .. } => {
+            JoinError::Trapped(error.to_string())
+        }
     }
 }
 
@@ -216,15 +257,25 @@ impl Admit for PluginAdmit {
         review: Review,
         lookup: Arc<dyn Lookup>,
     ) -> Result<Verdict, Status> {
-        let Some((resource, kind)) = self.kinds.iter().find(|(gvr, _)| gvr == resource).cloned() else {
-            return Err(Status::internal(format!("plugin {} does not serve {resource}", self.pool.name)));
+        let Some((resource, kind)) = self.kinds.iter().find(|(gvr, _)| gvr == resource).cloned()
+        else {
+            return Err(Status::internal(format!(
+                "plugin {} does not serve {resource}",
+                self.pool.name
+            )));
         };
-        let lookups = Lookups { lookup, host: tokio::runtime::Handle::current() };
+        let lookups = Lookups {
+            lookup,
+            host: tokio::runtime::Handle::current(),
+        };
         let admitted = self
             .pool
-            .call(Some(lookups), move |Instance { store, exports, .. }: &mut Instance| {
-                Box::pin(async move { exports.admit(store, &resource, &kind, &review).await })
-            })
+            .call(
+                Some(lookups),
+                move |Instance { store, exports, .. }: &mut Instance| {
+                    Box::pin(async move { exports.admit(store, &resource, &kind, &review).await })
+                },
+            )
             .await;
         admitted.map_err(|error| match &error {
             CallError::Busy { .. } => Status::too_many_requests(error.to_string(), 1),
@@ -242,7 +293,11 @@ mod tests {
     fn batches_keep_the_order_and_stay_small() {
         let inputs: Vec<usize> = (0..20_000).map(|n| n % 700).collect();
         let batches = batches(inputs.clone(), |n| *n);
-        assert!(batches.iter().all(|b| b.len() <= BATCH_INPUTS && b.iter().sum::<usize>() <= BATCH_BYTES));
+        assert!(
+            batches
+                .iter()
+                .all(|b| b.len() <= BATCH_INPUTS && b.iter().sum::<usize>() <= BATCH_BYTES)
+        );
         assert!(batches.len() > 4);
         assert_eq!(batches.concat(), inputs);
         let large = super::batches(vec![BATCH_BYTES * 2, 1, BATCH_BYTES * 2], |n| *n);

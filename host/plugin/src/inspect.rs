@@ -35,7 +35,10 @@ pub(crate) fn inspect(bytes: &[u8]) -> Result<Exported, LoadError> {
     let mut depth = 0;
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.map_err(corrupt)? {
-            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => {
+            Payload::Version {
+                encoding: Encoding::Module,
+                ..
+            } if depth == 0 => {
                 return Err(LoadError::CoreModule);
             }
             Payload::Version { .. } => depth += 1,
@@ -51,7 +54,9 @@ pub(crate) fn inspect(bytes: &[u8]) -> Result<Exported, LoadError> {
             Payload::CodeSectionEntry(body) => {
                 bound("bytes in one function", body.range().len() as u64, MAX_BODY)?;
             }
-            Payload::ImportSection(section) => bound("imports", u64::from(section.count()), MAX_IMPORTS)?,
+            Payload::ImportSection(section) => {
+                bound("imports", u64::from(section.count()), MAX_IMPORTS)?
+            }
             Payload::ComponentImportSection(section) => {
                 bound("imports", u64::from(section.count()), MAX_IMPORTS)?;
                 for import in section {
@@ -79,7 +84,11 @@ pub(crate) fn inspect(bytes: &[u8]) -> Result<Exported, LoadError> {
 }
 
 fn bound(what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
-    if found <= limit { Ok(()) } else { Err(LoadError::TooLarge { what, found, limit }) }
+    if found <= limit {
+        Ok(())
+    } else {
+        Err(LoadError::TooLarge { what, found, limit })
+    }
 }
 
 /// Package, interface, and version of a name such as `joinery:plugin/join@0.1.0`.
@@ -92,33 +101,57 @@ fn parts(name: &str) -> Option<(&str, &str, &str)> {
 /// The host goes by what is exported: the versions first, so that a plugin for a later contract hears just that.
 fn exported(exports: &[&str]) -> Result<Exported, LoadError> {
     let ours = |name: &&&str| name.starts_with("joinery:plugin/");
-    let other = |name: &&&str| parts(name).is_none_or(|(_, _, version)| !version.starts_with("0.1."));
+    let other =
+        |name: &&&str| parts(name).is_none_or(|(_, _, version)| !version.starts_with("0.1."));
     if let Some(other) = exports.iter().filter(ours).find(other) {
-        return Err(LoadError::Contract { found: (*other).to_owned() });
+        return Err(LoadError::Contract {
+            found: (*other).to_owned(),
+        });
     }
     let has = |interface| {
-        exports.iter().filter(ours).any(|name| parts(name).is_some_and(|(_, i, _)| i == interface))
+        exports
+            .iter()
+            .filter(ours)
+            .any(|name| parts(name).is_some_and(|(_, i, _)| i == interface))
     };
-    let found = Exported { join: has("join"), admission: has("admission") };
+    let found = Exported {
+        join: has("join"),
+        admission: has("admission"),
+    };
     if has("setup") && (found.join || found.admission) {
         return Ok(found);
     }
-    let found = if exports.is_empty() { "nothing".to_owned() } else { exports.join(", ") };
+    let found = if exports.is_empty() {
+        "nothing".to_owned()
+    } else {
+        exports.join(", ")
+    };
     Err(LoadError::Exports { found })
 }
 
 fn imported(imports: &[&str]) -> Result<(), LoadError> {
     let allowed = |name: &str| match parts(name) {
-        Some(("joinery:plugin", "types" | "log" | "kubernetes", version)) => version.starts_with("0.1."),
+        Some(("joinery:plugin", "types" | "log" | "kubernetes", version)) => {
+            version.starts_with("0.1.")
+        }
         Some((
-            "wasi:cli" | "wasi:clocks" | "wasi:filesystem" | "wasi:io" | "wasi:random" | "wasi:sockets",
+            "wasi:cli" | "wasi:clocks" | "wasi:filesystem" | "wasi:io" | "wasi:random"
+            | "wasi:sockets",
             _,
             version,
         )) => version.starts_with("0.2."),
         _ => false,
     };
-    let refused: Vec<_> = imports.iter().filter(|name| !allowed(name)).copied().collect();
-    if refused.is_empty() { Ok(()) } else { Err(LoadError::Imports(refused.join(", "))) }
+    let refused: Vec<_> = imports
+        .iter()
+        .filter(|name| !allowed(name))
+        .copied()
+        .collect();
+    if refused.is_empty() {
+        Ok(())
+    } else {
+        Err(LoadError::Imports(refused.join(", ")))
+    }
 }
 
 #[cfg(test)]
@@ -126,7 +159,9 @@ mod tests {
     use super::*;
 
     fn error(text: &str) -> String {
-        inspect(&wat::parse_str(text).unwrap()).unwrap_err().to_string()
+        inspect(&wat::parse_str(text).unwrap())
+            .unwrap_err()
+            .to_string()
     }
 
     const EXPORTS: &str = r#"(instance $i)
@@ -135,47 +170,104 @@ mod tests {
     #[test]
     fn what_is_no_component_is_told_apart() {
         assert!(matches!(inspect(b""), Err(LoadError::Empty)));
-        assert!(matches!(inspect(b"#!/bin/sh\n"), Err(LoadError::Corrupt(_))));
-        assert!(matches!(inspect(&wat::parse_str("(module)").unwrap()), Err(LoadError::CoreModule)));
+        assert!(matches!(
+            inspect(b"#!/bin/sh\n"),
+            Err(LoadError::Corrupt(_))
+        ));
+        assert!(matches!(
+            inspect(&wat::parse_str("(module)").unwrap()),
+            Err(LoadError::CoreModule)
+        ));
     }
 
     #[test]
     fn a_component_that_is_cut_anywhere_is_refused() {
-        let whole = wat::parse_str(format!("(component (core module (func (loop (br 0)))) {EXPORTS})")).unwrap();
-        assert_eq!(inspect(&whole).unwrap(), Exported { join: true, admission: false });
-        for end in 0..whole.len() {
-            assert!(inspect(&whole[..end]).is_err(), "{end} of {} bytes", whole.len());
+        let whole = wat::parse_str(format!(
+            "(component (core module (func (loop (br 0)))) {EXPORTS})"
+        ))
+        .unwrap();
+        assert_eq!(
+            inspect(&whole).unwrap(),
+            Exported {
+                join: true,
+                admission: false
+            }
+        );
+        // After its last export there are only names for debuggers.
+        let export = whole.windows(4).rposition(|bytes| bytes == b"join").unwrap();
+        for end in 0..export + 4 {
+            assert!(
+                inspect(&whole[..end]).is_err(),
+                "{end} of {} bytes",
+                whole.len()
+            );
         }
     }
 
     #[test]
     fn what_it_lacks_or_has_too_new_is_named() {
-        assert!(error("(component)").contains("exports nothing: a plugin exports joinery:plugin/setup@0.1.0"));
-        let lone = r#"(component (instance $i) (export "joinery:plugin/setup@0.1.0" (instance $i)))"#;
+        assert!(
+            error("(component)")
+                .contains("exports nothing: a plugin exports joinery:plugin/setup@0.1.0")
+        );
+        let lone =
+            r#"(component (instance $i) (export "joinery:plugin/setup@0.1.0" (instance $i)))"#;
         assert!(error(lone).starts_with("exports joinery:plugin/setup@0.1.0: a plugin exports"));
-        let newer = r#"(component (instance $i) (export "joinery:plugin/setup@0.2.0" (instance $i)))"#;
-        assert!(error(newer).starts_with("written for joinery:plugin/setup@0.2.0: this host speaks"));
+        let newer =
+            r#"(component (instance $i) (export "joinery:plugin/setup@0.2.0" (instance $i)))"#;
+        assert!(
+            error(newer).starts_with("written for joinery:plugin/setup@0.2.0: this host speaks")
+        );
     }
 
     #[test]
     fn imports_beyond_the_contract_are_named() {
         let import = |name| format!(r#"(component (import "{name}" (instance)) {EXPORTS})"#);
-        for name in ["joinery:plugin/log@0.1.0", "joinery:plugin/log@0.1.9", "wasi:cli/stdin@0.2.6"] {
-            assert!(inspect(&wat::parse_str(import(name)).unwrap()).is_ok(), "{name}");
+        for name in [
+            "joinery:plugin/log@0.1.0",
+            "joinery:plugin/log@0.1.9",
+            "wasi:cli/stdin@0.2.6",
+        ] {
+            assert!(
+                inspect(&wat::parse_str(import(name)).unwrap()).is_ok(),
+                "{name}"
+            );
         }
-        for name in ["acme:db/sql@1.0.0", "wasi:http/handler@0.2.0", "wasi:cli/stdin@0.3.0", "joinery:plugin/x@0.1.0"] {
-            assert!(error(&import(name)).starts_with(&format!("imports {name}: ")), "{name}");
+        for name in [
+            "acme:db/sql@1.0.0",
+            "wasi:http/handler@0.2.0",
+            "wasi:cli/stdin@0.3.0",
+            "joinery:plugin/x@0.1.0",
+        ] {
+            assert!(
+                error(&import(name)).starts_with(&format!("imports {name}: ")),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn there_may_not_be_too_much_of_anything() {
         let modules = "(core module)".repeat(33);
-        assert!(error(&format!("(component {modules} {EXPORTS})")).starts_with("modules: 33, at most 32"));
+        assert!(
+            error(&format!("(component {modules} {EXPORTS})"))
+                .starts_with("modules: 33, at most 32")
+        );
         let functions = "(func)".repeat(50_001);
-        assert!(error(&format!("(component (core module {functions}) {EXPORTS})")).starts_with("functions: 50001"));
+        assert!(
+            error(&format!("(component (core module {functions}) {EXPORTS})"))
+                .starts_with("functions: 50001")
+        );
         let body = "(drop (i32.const 1))".repeat(200_000);
-        assert!(error(&format!("(component (core module (func {body})) {EXPORTS})")).starts_with("bytes in one function"));
-        assert!(matches!(inspect(&vec![0; (16 << 20) + 1]), Err(LoadError::TooLarge { what: "bytes", .. })));
+        assert!(
+            error(&format!(
+                "(component (core module (func {body})) {EXPORTS})"
+            ))
+            .starts_with("bytes in one function")
+        );
+        assert!(matches!(
+            inspect(&vec![0; (16 << 20) + 1]),
+            Err(LoadError::TooLarge { what: "bytes", .. })
+        ));
     }
 }

@@ -43,16 +43,29 @@ struct Bucket {
 
 impl Output {
     pub(crate) fn new(plugin: &str) -> Arc<Self> {
-        let bucket = Bucket { tokens: BURST, filled: Instant::now(), dropped: 0 };
-        Arc::new(Self { plugin: plugin.to_owned(), bucket: Mutex::new(bucket) })
+        let bucket = Bucket {
+            tokens: BURST,
+            filled: Instant::now(),
+            dropped: 0,
+        };
+        Arc::new(Self {
+            plugin: plugin.to_owned(),
+            bucket: Mutex::new(bucket),
+        })
     }
 
     /// Writes a record, unless the plugin has written too many.
     pub(crate) fn record(&self, level: Level, message: &str, fields: &[(String, String)]) {
-        let Some(dropped) = self.admit(Instant::now()) else { return };
+        let Some(dropped) = self.admit(Instant::now()) else {
+            return;
+        };
         let plugin = self.plugin.as_str();
         if dropped > 0 {
-            tracing::warn!(plugin, dropped, "records of the plugin were left out: too many at once");
+            tracing::warn!(
+                plugin,
+                dropped,
+                "records of the plugin were left out: too many at once"
+            );
         }
         let message = cut(message);
         let mut joined = String::new();
@@ -109,15 +122,27 @@ struct Lines {
 
 impl Stream {
     pub(crate) fn new(output: Arc<Output>, level: Level) -> Self {
-        Self { output, level, lines: Arc::default() }
+        Self {
+            output,
+            level,
+            lines: Arc::default(),
+        }
     }
 
     /// The end of what was written: what a panicking guest says before it traps.
     pub(crate) fn last_words(&self) -> String {
         let lines = self.lines.lock();
         let partial = String::from_utf8_lossy(&lines.partial);
-        let said = lines.last.iter().rev().map(String::as_str).chain([partial.as_ref()]).map(str::trim);
-        said.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+        let said = lines
+            .last
+            .iter()
+            .rev()
+            .map(String::as_str)
+            .chain([partial.as_ref()])
+            .map(str::trim);
+        said.filter(|line| !line.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     fn write(&self, bytes: &[u8]) {
@@ -127,14 +152,19 @@ impl Stream {
             let room = LONGEST.saturating_sub(lines.partial.len());
             let whole = part.ends_with(b"\n");
             let text = part.strip_suffix(b"\n").unwrap_or(part);
-            lines.partial.extend_from_slice(&text[..text.len().min(room)]);
+            lines
+                .partial
+                .extend_from_slice(&text[..text.len().min(room)]);
             if whole {
-                let line = String::from_utf8_lossy(&std::mem::take(&mut lines.partial)).into_owned();
+                let line =
+                    String::from_utf8_lossy(&std::mem::take(&mut lines.partial)).into_owned();
                 self.output.record(self.level, &line, &[]);
                 // A panic takes two lines, and a third about backtraces, which nobody can turn on here.
                 if !line.trim().is_empty() && !line.starts_with("note: run with") {
                     lines.last.truncate(1);
-                    lines.last.push_front(line[..line.floor_char_boundary(512)].to_owned());
+                    lines
+                        .last
+                        .push_front(line[..line.floor_char_boundary(512)].to_owned());
                 }
             }
         }
@@ -154,7 +184,11 @@ impl StdoutStream for Stream {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.write(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
@@ -206,7 +240,13 @@ mod tests {
         stream.write(b"before\nmore\n\nthread 'main' panicked at src/lib.rs:1:1:\nno such");
         stream.write(b" luck\nnote: run with `RUST_BACKTRACE=1`\n");
         let words = stream.last_words();
-        assert!(words.contains("src/lib.rs:1:1") && words.contains("no such luck"), "{words}");
-        assert!(!words.contains("more") && !words.contains("note"), "{words}");
+        assert!(
+            words.contains("src/lib.rs:1:1") && words.contains("no such luck"),
+            "{words}"
+        );
+        assert!(
+            !words.contains("more") && !words.contains("note"),
+            "{words}"
+        );
     }
 }

@@ -43,9 +43,21 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Engine, linker: Linker<State>, guests: Handle, ticker: Ticker) -> Arc<Self> {
+    pub(crate) fn new(
+        engine: Engine,
+        linker: Linker<State>,
+        guests: Handle,
+        ticker: Ticker,
+    ) -> Arc<Self> {
         let slots = Arc::new(Semaphore::new(INSTANCES as usize));
-        Arc::new(Self { engine, linker, guests, ticker, slots, pools: Mutex::default() })
+        Arc::new(Self {
+            engine,
+            linker,
+            guests,
+            ticker,
+            slots,
+            pools: Mutex::default(),
+        })
     }
 
     /// The right to have one more instance. Warm ones of any plugin make room for it.
@@ -151,7 +163,14 @@ impl<R> Drop for Abort<R> {
 
 impl Pool {
     pub(crate) fn new(parts: Parts, shared: Arc<Shared>) -> Arc<Self> {
-        let Parts { name, pre, indices, settings, limits, pure } = parts;
+        let Parts {
+            name,
+            pre,
+            indices,
+            settings,
+            limits,
+            pure,
+        } = parts;
         let pool = Arc::new(Self {
             output: Output::new(&name),
             permits: Arc::new(Semaphore::new(limits.concurrent_calls as usize)),
@@ -174,13 +193,19 @@ impl Pool {
     }
 
     /// Calls the guest on an instance that may have been called before.
-    pub(crate) async fn call<R, F>(self: &Arc<Self>, lookups: Option<Lookups>, call: F) -> Result<R, CallError>
+    pub(crate) async fn call<R, F>(
+        self: &Arc<Self>,
+        lookups: Option<Lookups>,
+        call: F,
+    ) -> Result<R, CallError>
     where
         R: Send + 'static,
         F: for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<R>> + Send + 'static,
     {
         let warm = self.idle.lock().pop();
-        self.run(warm, lookups, call).await.map_err(|failed| self.worded(failed))
+        self.run(warm, lookups, call)
+            .await
+            .map_err(|failed| self.worded(failed))
     }
 
     /// Calls the guest on a new instance.
@@ -205,7 +230,12 @@ impl Pool {
         let permit = self.enter().await?;
         let slot = match warm {
             Some(_) => None,
-            None => Some(self.shared.slot().await.ok_or_else(|| self.busy("all instances are in use"))?),
+            None => Some(
+                self.shared
+                    .slot()
+                    .await
+                    .ok_or_else(|| self.busy("all instances are in use"))?,
+            ),
         };
         self.counters.calls.fetch_add(1, Ordering::Relaxed);
         let pool = self.clone();
@@ -289,10 +319,17 @@ impl Pool {
             Ok(instance) => instance,
             Err(error) => return Err(Failed::Trapped(self.trap(&error, &store))),
         };
-        let exports =
-            self.indices.load(&mut store, &instance).map_err(|error| Failed::Link(format!("{error:#}")))?;
+        let exports = self
+            .indices
+            .load(&mut store, &instance)
+            .map_err(|error| Failed::Link(format!("{error:#}")))?;
         match exports.configure(&mut store, &self.settings).await {
-            Ok(Ok(())) => Ok(Instance { store, exports, calls: 0, _slot: slot }),
+            Ok(Ok(())) => Ok(Instance {
+                store,
+                exports,
+                calls: 0,
+                _slot: slot,
+            }),
             Ok(Err(message)) => Err(Failed::Configure(message)),
             Err(error) => Err(Failed::Trapped(self.trap(&error, &store))),
         }
@@ -337,12 +374,21 @@ impl Pool {
                 tracing::warn!(plugin, "plugin did not answer within {limit:?}");
                 CallError::TimedOut { plugin, limit }
             }
-            Failed::Busy(message) => CallError::Busy { plugin, message: message.to_owned() },
+            Failed::Busy(message) => CallError::Busy {
+                plugin,
+                message: message.to_owned(),
+            },
         }
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let Counters { calls, trapped, timed_out, busy, instances } = &self.counters;
+        let Counters {
+            calls,
+            trapped,
+            timed_out,
+            busy,
+            instances,
+        } = &self.counters;
         Stats {
             calls: calls.load(Ordering::Relaxed),
             trapped: trapped.load(Ordering::Relaxed),
@@ -355,7 +401,11 @@ impl Pool {
 
     /// How many of the plugin's calls are worth making at once.
     pub(crate) fn width(&self) -> usize {
-        self.shared.guests.metrics().num_workers().min(self.limits.concurrent_calls as usize)
+        self.shared
+            .guests
+            .metrics()
+            .num_workers()
+            .min(self.limits.concurrent_calls as usize)
     }
 }
 

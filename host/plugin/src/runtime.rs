@@ -63,7 +63,11 @@ impl Runtime {
             .map_err(SetupError::Threads)?;
         let ticker = Ticker::start(&engine).map_err(SetupError::Threads)?;
         let shared = Shared::new(engine, linker, guests.handle().clone(), ticker);
-        Ok(Self { shared, compiler: Compiler::new(options.compile, cache), guests: Some(guests) })
+        Ok(Self {
+            shared,
+            compiler: Compiler::new(options.compile, cache),
+            guests: Some(guests),
+        })
     }
 
     /// Loads a component: checks its bounds, compiles it, asks what it is, and checks that too. What is returned serves
@@ -78,11 +82,19 @@ impl Runtime {
         settings: HostSettings,
     ) -> Result<Arc<Generation>, LoadError> {
         let bytes = component.clone();
-        let read = tokio::task::spawn_blocking(move || Ok((inspect(&bytes)?, digest(&bytes)))).await;
+        let read =
+            tokio::task::spawn_blocking(move || Ok((inspect(&bytes)?, digest(&bytes)))).await;
         let (exported, digest) = read.map_err(|error| LoadError::Host(error.to_string()))??;
-        let compiled = self.compiler.component(&self.shared.engine, &component, &digest).await?;
+        let compiled = self
+            .compiler
+            .component(&self.shared.engine, &component, &digest)
+            .await?;
         let link = |error: wasmtime::Error| LoadError::Link(format!("{error:#}"));
-        let pre = self.shared.linker.instantiate_pre(&compiled).map_err(link)?;
+        let pre = self
+            .shared
+            .linker
+            .instantiate_pre(&compiled)
+            .map_err(link)?;
         let indices = Indices::new(&pre, exported).map_err(link)?;
         let parts = Parts {
             name: name.to_owned(),
@@ -94,7 +106,9 @@ impl Runtime {
         };
         let pool = Pool::new(parts, self.shared.clone());
         let declared = pool
-            .call_fresh(|Instance { store, exports, .. }: &mut Instance| Box::pin(exports.describe(store)))
+            .call_fresh(|Instance { store, exports, .. }: &mut Instance| {
+                Box::pin(exports.describe(store))
+            })
             .await
             .map_err(load_error)?;
         let description = description::check(&declared, exported, &settings.any_namespace)
@@ -125,7 +139,10 @@ impl Drop for Runtime {
 
 /// SHA-256 in hex.
 pub(crate) fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn load_error(failed: Failed) -> LoadError {
@@ -161,11 +178,15 @@ async fn deterministic(pool: &Arc<Pool>, views: Arc<Vec<ViewSpec>>) -> Result<()
         }
     }
     let first = &rounds[0];
-    let Some(other) = rounds[1..].iter().find(|round| *round != first) else { return Ok(()) };
+    let Some(other) = rounds[1..].iter().find(|round| *round != first) else {
+        return Ok(());
+    };
     Err(LoadError::NotDeterministic(match (first, other) {
         (Ok(first), Ok(other)) => {
             let differing = first.iter().zip(other).find(|(a, b)| a != b);
-            let question = differing.and_then(|(a, _)| a.split_once(": ")).map_or("describe", |(q, _)| q);
+            let question = differing
+                .and_then(|(a, _)| a.split_once(": "))
+                .map_or("describe", |(q, _)| q);
             question.to_owned()
         }
         _ => "the same objects: one of them failed".to_owned(),

@@ -13,7 +13,10 @@ use crate::pool::Instance;
 const OBJECTS: usize = 3;
 
 /// Everything a plugin answers to the sample, in words that can be compared: one line a question.
-pub(crate) async fn answers(instance: &mut Instance, views: &[ViewSpec]) -> wasmtime::Result<Vec<String>> {
+pub(crate) async fn answers(
+    instance: &mut Instance,
+    views: &[ViewSpec],
+) -> wasmtime::Result<Vec<String>> {
     let mut answers = Vec::new();
     let Instance { store, exports, .. } = instance;
     let declared = exports.describe(store).await?;
@@ -22,10 +25,16 @@ pub(crate) async fn answers(instance: &mut Instance, views: &[ViewSpec]) -> wasm
         let objects: Vec<Vec<Bytes>> = view.sources.iter().map(objects).collect();
         for relation in &view.relations {
             let name = &relation.name;
-            let parent = relation.parent.map_or(0, |parent| view.relations[parent].source);
-            let keys = exports.keys(store, name, Side::Parent, &objects[parent]).await?;
+            let parent = relation
+                .parent
+                .map_or(0, |parent| view.relations[parent].source);
+            let keys = exports
+                .keys(store, name, Side::Parent, &objects[parent])
+                .await?;
             answers.push(format!("keys of {name}: {keys:?}"));
-            let child = exports.keys(store, name, Side::Child, &objects[relation.source]).await?;
+            let child = exports
+                .keys(store, name, Side::Child, &objects[relation.source])
+                .await?;
             answers.push(format!("keys of {name}: {child:?}"));
             let query = exports.query(store, name, &keys.concat()).await?;
             answers.push(format!("query of {name}: {query:?}"));
@@ -44,7 +53,11 @@ fn groups(view: &ViewSpec, objects: &[Vec<Bytes>]) -> Vec<Group> {
             None => vec![Vec::new(); objects.len()],
             Some(_) => vec![vec![0]; objects.len()],
         };
-        Branch { objects, parents, omitted: 1 }
+        Branch {
+            objects,
+            parents,
+            omitted: 1,
+        }
     };
     let group = |primary: &Bytes| Group {
         primary: primary.clone(),
@@ -56,7 +69,9 @@ fn groups(view: &ViewSpec, objects: &[Vec<Bytes>]) -> Vec<Group> {
 /// Objects that have something at each pointer that the source reads.
 fn objects(source: &SourceSpec) -> Vec<Bytes> {
     let many = |of: &str| -> Map<String, Value> {
-        (0..12).map(|n| (format!("{of}-{n}"), Value::from(format!("{of}-value-{n}")))).collect()
+        (0..12)
+            .map(|n| (format!("{of}-{n}"), Value::from(format!("{of}-value-{n}"))))
+            .collect()
     };
     let object = |n: usize| {
         let mut object = json!({
@@ -89,7 +104,9 @@ fn fill(object: &mut Value, pointer: &str, n: usize) {
     for name in pointer.split('/').skip(1) {
         let name = name.replace("~1", "/").replace("~0", "~");
         let Value::Object(fields) = at else { return };
-        at = fields.entry(name).or_insert_with(|| Value::Object(Map::new()));
+        at = fields
+            .entry(name)
+            .or_insert_with(|| Value::Object(Map::new()));
     }
     if matches!(at, Value::Object(fields) if fields.is_empty()) {
         let time = pointer.ends_with("Time") || pointer.ends_with("Timestamp");

@@ -73,7 +73,12 @@ pub enum Reuse {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_mib: 64, call_seconds: 10, concurrent_calls: 16, reuse: Reuse::Warm }
+        Self {
+            memory_mib: 64,
+            call_seconds: 10,
+            concurrent_calls: 16,
+            reuse: Reuse::Warm,
+        }
     }
 }
 
@@ -89,11 +94,20 @@ impl HostSettings {
         let settings: Option<Self> =
             serde_saphyr::from_str(text).map_err(|error| LoadError::Settings(error.to_string()))?;
         let settings = settings.unwrap_or_default();
-        let Limits { memory_mib, call_seconds, concurrent_calls, .. } = settings.limits;
+        let Limits {
+            memory_mib,
+            call_seconds,
+            concurrent_calls,
+            ..
+        } = settings.limits;
         for (name, value, most) in [
             ("memoryMiB", memory_mib, (MAX_MEMORY >> 20) as u32),
             ("callSeconds", call_seconds, 60),
-            ("concurrentCalls", concurrent_calls, crate::engine::INSTANCES),
+            (
+                "concurrentCalls",
+                concurrent_calls,
+                crate::engine::INSTANCES,
+            ),
         ] {
             if value < 1 || value > most {
                 let message = format!("limits.{name} is {value}, it may be from 1 to {most}");
@@ -105,7 +119,10 @@ impl HostSettings {
 
     /// What `configure` is given: JSON text, empty when nothing is set.
     pub fn guest_text(&self) -> String {
-        self.settings.as_ref().map(ToString::to_string).unwrap_or_default()
+        self.settings
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default()
     }
 }
 
@@ -153,7 +170,10 @@ mod tests {
         for (text, part) in [
             ("modes: live", "modes"),
             ("mode: fast", "fast"),
-            ("limits: {memoryMiB: 0}", "limits.memoryMiB is 0, it may be from 1 to 256"),
+            (
+                "limits: {memoryMiB: 0}",
+                "limits.memoryMiB is 0, it may be from 1 to 256",
+            ),
             ("limits: {memoryMiB: 257}", "from 1 to 256"),
             ("limits: {callSeconds: 61}", "limits.callSeconds"),
             ("limits: {concurrentCalls: 65}", "from 1 to 64"),
@@ -162,7 +182,10 @@ mod tests {
             ("mode: [", "settings: "),
         ] {
             let error = HostSettings::parse(text).unwrap_err().to_string();
-            assert!(error.starts_with("settings: ") && error.contains(part), "{text}: {error}");
+            assert!(
+                error.starts_with("settings: ") && error.contains(part),
+                "{text}: {error}"
+            );
         }
     }
 }

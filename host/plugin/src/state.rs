@@ -54,7 +54,10 @@ impl State {
         Self {
             table: ResourceTable::new(),
             wasi: wasi.build(),
-            memory: Memory { used: 0, limit: memory_limit },
+            memory: Memory {
+                used: 0,
+                limit: memory_limit,
+            },
             output: output.clone(),
             stderr,
             lookups: None,
@@ -69,7 +72,10 @@ impl State {
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.table,
+        }
     }
 }
 
@@ -103,7 +109,12 @@ pub(crate) struct Memory {
 }
 
 impl ResourceLimiter for Memory {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         let used = self.used - current + desired;
         if used > self.limit {
             return Ok(false);
@@ -112,7 +123,12 @@ impl ResourceLimiter for Memory {
         Ok(true)
     }
 
-    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(
+        &mut self,
+        _: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         Ok(desired <= 20_000)
     }
 }

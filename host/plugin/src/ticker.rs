@@ -22,22 +22,29 @@ impl Ticker {
         let running = Arc::new(AtomicUsize::new(0));
         let engine = engine.weak();
         let count = Arc::downgrade(&running);
-        let handle = thread::Builder::new().name("guest-ticker".into()).spawn(move || {
-            loop {
-                let Some(running) = count.upgrade().map(|c| c.load(Ordering::SeqCst)) else { return };
-                if running == 0 {
-                    // Woken by the next guest, or when the ticker is dropped.
-                    thread::park();
-                    continue;
+        let handle = thread::Builder::new()
+            .name("guest-ticker".into())
+            .spawn(move || {
+                loop {
+                    let Some(running) = count.upgrade().map(|c| c.load(Ordering::SeqCst)) else {
+                        return;
+                    };
+                    if running == 0 {
+                        // Woken by the next guest, or when the ticker is dropped.
+                        thread::park();
+                        continue;
+                    }
+                    thread::sleep(TICK);
+                    match engine.upgrade() {
+                        Some(engine) => engine.increment_epoch(),
+                        None => return,
+                    }
                 }
-                thread::sleep(TICK);
-                match engine.upgrade() {
-                    Some(engine) => engine.increment_epoch(),
-                    None => return,
-                }
-            }
-        })?;
-        Ok(Self { running, thread: handle.thread().clone() })
+            })?;
+        Ok(Self {
+            running,
+            thread: handle.thread().clone(),
+        })
     }
 
     /// Ticks until the guard is dropped.

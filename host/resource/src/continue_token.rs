@@ -92,10 +92,17 @@ mod tests {
             let text = token.encode();
             assert_eq!(ContinueToken::decode(&text, Some("n")), Ok(token.clone()));
             assert_eq!(ContinueToken::decode(&text, None), Ok(token));
-            assert_eq!(ContinueToken::decode(&text, Some("m")).unwrap_err().code, 400);
+            assert_eq!(
+                ContinueToken::decode(&text, Some("m")).unwrap_err().code,
+                400
+            );
         }
         for bad in ["", "x", "%", "e30"] {
-            assert_eq!(ContinueToken::decode(bad, None).unwrap_err().code, 400, "{bad}");
+            assert_eq!(
+                ContinueToken::decode(bad, None).unwrap_err().code,
+                400,
+                "{bad}"
+            );
         }
     }
 }

@@ -54,7 +54,9 @@ impl<'de> Visitor<'de> for Member<'_> {
         let mut found = String::new();
         while let Some(name) = map.next_key::<Cow<'de, str>>()? {
             match self.0.split_first() {
-                Some((first, rest)) if *first == name => found = map.next_value_seed(Member(rest))?,
+                Some((first, rest)) if *first == name => {
+                    found = map.next_value_seed(Member(rest))?
+                }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -113,8 +115,7 @@ mod tests {
     fn a_field_is_read_as_text() {
         let text = br#"{"metadata":{"name":"a"},"spec":{"state":"a\"b","priority":3,"on":true,"list":[{"x":1}],
             "none":null,"deep":{"er":"x"}},"type":"Normal"}"#;
-        let object =
-            Object::parse_at(text.to_vec().into(), ResourceVersion::single(1)).unwrap();
+        let object = Object::parse_at(text.to_vec().into(), ResourceVersion::single(1)).unwrap();
         for (field, expected) in [
             ("spec.state", "a\"b"),
             ("spec.priority", "3"),
@@ -135,6 +136,9 @@ mod tests {
     #[test]
     fn paths_become_names() {
         let fields = Fields::new(&[".spec.priority", ".type"]);
-        assert_eq!(fields.names().collect::<Vec<_>>(), ["spec.priority", "type"]);
+        assert_eq!(
+            fields.names().collect::<Vec<_>>(),
+            ["spec.priority", "type"]
+        );
     }
 }

@@ -15,9 +15,9 @@ mod view;
 pub use access::{Attributes, Authorizer, Decision, MASTERS, SharedAuthorizer, User, check};
 pub use admit::{Admit, Lookup, LookupList, Operation, Review, Verdict};
 pub use catalog::{Catalog, Snapshot};
-pub use resource::{
-    Caller, Definition, List, PatchType, Resource, Watch, WatchItem, Written,
+pub use resource::{Caller, Definition, List, PatchType, Resource, Watch, WatchItem, Written};
+pub use stored::{
+    Namespace, Namespaces, Rules, Storage, StoreNamespaces, StoredResource, StoredUpstream,
 };
-pub use stored::{Namespace, Namespaces, Rules, Storage, StoreNamespaces, StoredResource, StoredUpstream};
 pub use stream::follow;
 pub use view::{Mode, Security, ViewResource, ViewSettings};

@@ -109,7 +109,12 @@ mod tests {
             .collect()
     }
 
-    fn names(namespace: Option<&str>, labels: &str, fields: &str, after: Option<&str>) -> Vec<String> {
+    fn names(
+        namespace: Option<&str>,
+        labels: &str,
+        fields: &str,
+        after: Option<&str>,
+    ) -> Vec<String> {
         let selectable = Fields::new(&[".spec.p"]);
         let selection = Selection::new(
             namespace,
@@ -132,7 +137,10 @@ mod tests {
         assert_eq!(names(Some("b"), "", "", Some("w")), ["b/x", "b/y"]);
         assert_eq!(names(None, "l in (x)", "", None), ["a/x", "b/x", "c/x"]);
         assert_eq!(names(Some("b"), "", "metadata.name=x", None), ["b/x"]);
-        assert_eq!(names(None, "", "metadata.name=x,metadata.namespace!=b", None), ["a/x", "c/x"]);
+        assert_eq!(
+            names(None, "", "metadata.name=x,metadata.namespace!=b", None),
+            ["a/x", "c/x"]
+        );
         assert_eq!(names(None, "", "spec.p=1,metadata.name=w", None), ["b/w"]);
         assert!(names(None, "", "spec.p=2", None).is_empty());
         assert!(names(Some("d"), "", "", None).is_empty());

@@ -64,7 +64,8 @@ struct Bookmarks {
 
 impl Bookmarks {
     fn new(timeout: Option<u32>) -> Self {
-        let mut period = tokio::time::interval_at(Instant::now() + BOOKMARK_PERIOD, BOOKMARK_PERIOD);
+        let mut period =
+            tokio::time::interval_at(Instant::now() + BOOKMARK_PERIOD, BOOKMARK_PERIOD);
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             period,
@@ -210,7 +211,10 @@ mod tests {
         while told.len() < 4 {
             told.push(words(&watch.next().await.unwrap()));
         }
-        assert_eq!(told, ["ADDED first", "ADDED mine", "BOOKMARK 3", "BOOKMARK 3"]);
+        assert_eq!(
+            told,
+            ["ADDED first", "ADDED mine", "BOOKMARK 3", "BOOKMARK 3"]
+        );
     }
 
     #[tokio::test]

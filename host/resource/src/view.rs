@@ -10,9 +10,7 @@ use joinery_object::{
     ListOptions, Object, ObjectKey, ResourceVersion, ResourceVersionMatch, Status,
 };
 use joinery_source::{Query, Upstream};
-use joinery_view::{
-    LivePage, Prepared, Primaries, Reach, View, ViewSnapshot, read_live,
-};
+use joinery_view::{LivePage, Prepared, Primaries, Reach, View, ViewSnapshot, read_live};
 
 use crate::access::{Attributes, SharedAuthorizer, check};
 use crate::continue_token::ContinueToken;
@@ -274,23 +272,26 @@ impl ViewResource {
             let token = ContinueToken::decode(token, namespace)?;
             let snapshot = match &token.version {
                 None => self.view.snapshot(),
-                Some(version) => self
-                    .view
-                    .kept(&self.parse_version(version)?)
-                    .ok_or_else(|| {
-                        let rest = ContinueToken {
-                            version: None,
-                            ..token.clone()
-                        };
-                        Status::continue_expired(Some(&rest.encode()))
-                    })?,
+                Some(version) => {
+                    self.view
+                        .kept(&self.parse_version(version)?)
+                        .ok_or_else(|| {
+                            let rest = ContinueToken {
+                                version: None,
+                                ..token.clone()
+                            };
+                            Status::continue_expired(Some(&rest.encode()))
+                        })?
+                }
             };
             after = Some(token.after);
             snapshot
         } else {
             let version = self.wait_for(options.resource_version.as_deref()).await?;
             match version {
-                Some(version) if options.resource_version_match == Some(ResourceVersionMatch::Exact) => {
+                Some(version)
+                    if options.resource_version_match == Some(ResourceVersionMatch::Exact) =>
+                {
                     self.view.kept(&version).ok_or_else(|| {
                         Status::expired(format!(
                             "{} of this version are not kept any more: {version}",
@@ -324,7 +325,8 @@ impl ViewResource {
             };
             token.encode()
         });
-        let in_scope = |key: &ObjectKey| namespace.is_none_or(|n| key.namespace.as_deref() == Some(n));
+        let in_scope =
+            |key: &ObjectKey| namespace.is_none_or(|n| key.namespace.as_deref() == Some(n));
         Ok(List {
             items,
             warnings: snapshot
@@ -396,7 +398,10 @@ impl Resource for ViewResource {
         )?;
         match current.mode {
             Mode::Live => self.list_live(&selection, namespace, options).await,
-            Mode::Cached => self.list_cached(&current, &selection, namespace, options).await,
+            Mode::Cached => {
+                self.list_cached(&current, &selection, namespace, options)
+                    .await
+            }
         }
     }
 
@@ -418,7 +423,10 @@ impl Resource for ViewResource {
         let version = self.wait_for(options.resource_version.as_deref()).await?;
         let initial = options.send_initial_events.unwrap_or(version.is_none());
         if let Some(version) = version.filter(|_| !initial) {
-            let resumed = match self.view.since(&version, |object| selection.matches(object)) {
+            let resumed = match self
+                .view
+                .since(&version, |object| selection.matches(object))
+            {
                 Ok(resumed) => resumed,
                 Err(error) => {
                     let error = WatchItem::from(error);

@@ -22,7 +22,7 @@ const JSON: &str = "application/json";
 struct Documents {
     v2: Document,
     v3_root: Document,
-    /// By `<group>/<version>`.
+    /// By [`ResourceDoc::root`].
     v3: BTreeMap<String, Document>,
 }
 
@@ -34,8 +34,7 @@ impl Documents {
             .collect();
         let mut by_version: BTreeMap<String, Vec<ResourceDoc>> = BTreeMap::new();
         for doc in &docs {
-            let key = format!("{}/{}", doc.group, doc.version);
-            by_version.entry(key).or_default().push(doc.clone());
+            by_version.entry(doc.root()).or_default().push(doc.clone());
         }
         let v3: BTreeMap<_, _> = by_version
             .into_iter()
@@ -129,7 +128,7 @@ impl OpenApi {
             "/openapi/v2" => &documents.v2,
             "/openapi/v3" => &documents.v3_root,
             path => path
-                .strip_prefix("/openapi/v3/apis/")
+                .strip_prefix("/openapi/v3/")
                 .and_then(|key| documents.v3.get(key))
                 .ok_or_else(Status::path_not_found)?,
         };

@@ -139,7 +139,13 @@ impl SourceCache {
 
     /// One object, if it is held.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.shared.content.lock().as_ref()?.objects.get(key).cloned()
+        self.shared
+            .content
+            .lock()
+            .as_ref()?
+            .objects
+            .get(key)
+            .cloned()
     }
 
     /// The changes of the last minutes. None before the first list.
@@ -149,7 +155,8 @@ impl SourceCache {
 
     /// The position up to which all is known; 0 before the first list.
     pub fn position(&self) -> u64 {
-        self.history().map_or(0, |history| history.position().position(0))
+        self.history()
+            .map_or(0, |history| history.position().position(0))
     }
 }
 
@@ -268,7 +275,12 @@ fn difference(
             if last_at.get(&at) == Some(&key) {
                 reached = at;
             }
-            Arc::new(Change::new(ResourceVersion::single(reached), &[at], old, new))
+            Arc::new(Change::new(
+                ResourceVersion::single(reached),
+                &[at],
+                old,
+                new,
+            ))
         })
         .collect()
 }
@@ -363,7 +375,12 @@ mod tests {
 
     #[test]
     fn a_new_list_is_told_as_the_changes_that_led_to_it() {
-        let old = OrdMap::from_iter([object("a", 1), object("b", 2), object("c", 3), object("d", 4)]);
+        let old = OrdMap::from_iter([
+            object("a", 1),
+            object("b", 2),
+            object("c", 3),
+            object("d", 4),
+        ]);
         let new = OrdMap::from_iter([object("a", 1), object("b", 9), object("e", 7)]);
         let told: Vec<_> = difference(&old, &new, 12)
             .iter()

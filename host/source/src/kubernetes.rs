@@ -121,7 +121,9 @@ impl KubernetesUpstream {
         let body = whole(response).await.unwrap_or_default();
         Err(match serde_json::from_slice::<Status>(&body) {
             // An object that is missing has a name; a resource that is missing has none.
-            Ok(status) if code == 404 && status.details.as_ref().is_none_or(|d| d.name.is_empty()) => {
+            Ok(status)
+                if code == 404 && status.details.as_ref().is_none_or(|d| d.name.is_empty()) =>
+            {
                 UpstreamError::NoSuchResource(path.split('?').next().unwrap_or(path).to_owned())
             }
             Ok(status) if code == 410 => UpstreamError::Expired(status.message),
@@ -254,9 +256,7 @@ impl Upstream for KubernetesUpstream {
                 }
             }
         });
-        Ok(lines
-            .and_then(|line| async move { event(&line) })
-            .boxed())
+        Ok(lines.and_then(|line| async move { event(&line) }).boxed())
     }
 }
 

@@ -41,7 +41,9 @@ where
             continue;
         }
         match call(batch.clone()).await {
-            Ok(answers) if answers.len() == batch.len() => results.extend(answers.into_iter().map(Ok)),
+            Ok(answers) if answers.len() == batch.len() => {
+                results.extend(answers.into_iter().map(Ok))
+            }
             // A wrong count says nothing about which answer belongs to which item, so it is a failure of the call.
             outcome => {
                 let error = match outcome {
@@ -82,24 +84,37 @@ mod tests {
 
     #[tokio::test]
     async fn a_bad_object_costs_only_itself() {
-        let results = bisect((0..20).collect(), Patience::Endless, |batch: Vec<i32>| async move {
-            if batch.iter().any(|n| [3, 17].contains(n)) {
-                return Err(JoinError::Trapped("unreachable".into()));
-            }
-            Ok(batch)
-        })
+        let results = bisect(
+            (0..20).collect(),
+            Patience::Endless,
+            |batch: Vec<i32>| async move {
+                if batch.iter().any(|n| [3, 17].contains(n)) {
+                    return Err(JoinError::Trapped("unreachable".into()));
+                }
+                Ok(batch)
+            },
+        )
         .await
         .unwrap();
         for (n, result) in results.into_iter().enumerate() {
-            let expected = if [3, 17].contains(&n) { Err("unreachable".to_owned()) } else { Ok(n as i32) };
+            let expected = if [3, 17].contains(&n) {
+                Err("unreachable".to_owned())
+            } else {
+                Ok(n as i32)
+            };
             assert_eq!(result, expected);
         }
     }
 
     #[tokio::test]
     async fn a_wrong_number_of_answers_is_no_answer() {
-        let results = bisect(vec![1], Patience::Endless, |_| async { Ok(vec![1, 2]) }).await.unwrap();
-        assert_eq!(results, [Err("the plugin gave 2 results for 1 objects".to_owned())]);
+        let results = bisect(vec![1], Patience::Endless, |_| async { Ok(vec![1, 2]) })
+            .await
+            .unwrap();
+        assert_eq!(
+            results,
+            [Err("the plugin gave 2 results for 1 objects".to_owned())]
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -107,10 +122,25 @@ mod tests {
         let calls = AtomicU32::new(0);
         let busy_twice = |batch: Vec<i32>| {
             let busy = calls.fetch_add(1, Ordering::Relaxed) < 2;
-            async move { if busy { Err(JoinError::Busy("full".into())) } else { Ok(batch) } }
+            async move {
+                if busy {
+                    Err(JoinError::Busy("full".into()))
+                } else {
+                    Ok(batch)
+                }
+            }
         };
-        assert!(bisect(vec![1], Patience::Tries(2), busy_twice).await.is_err());
+        assert!(
+            bisect(vec![1], Patience::Tries(2), busy_twice)
+                .await
+                .is_err()
+        );
         calls.store(0, Ordering::Relaxed);
-        assert_eq!(bisect(vec![1], Patience::Endless, busy_twice).await.unwrap(), [Ok(1)]);
+        assert_eq!(
+            bisect(vec![1], Patience::Endless, busy_twice)
+                .await
+                .unwrap(),
+            [Ok(1)]
+        );
     }
 }

@@ -55,7 +55,10 @@ async fn run(
     version: &impl Fn(&ObjectKey) -> ResourceVersion,
     outcomes: &mut Vec<(ObjectKey, Outcome)>,
 ) -> Result<(), JoinError> {
-    let groups = batch.iter().map(|(_, related)| related.group.clone()).collect();
+    let groups = batch
+        .iter()
+        .map(|(_, related)| related.group.clone())
+        .collect();
     let call = |groups| joined.join().combine(groups);
     let results = bisect(groups, joined.patience(), call).await?;
     let spec = joined.join().spec();
@@ -68,14 +71,16 @@ async fn run(
             ))),
             Ok(Err(refused)) => Err(refused),
             Ok(Ok(None)) => Ok(None),
-            Ok(Ok(Some(composed))) => fill(&key, &related, composed, version(&key), (&kind.0, &kind.1))
-                .map(|object| Some(Arc::new(object)))
-                .map_err(|why| {
-                    Status::internal(format!(
-                        "the plugin composed {} {key} wrongly: {why}",
-                        spec.resource.resource
-                    ))
-                }),
+            Ok(Ok(Some(composed))) => {
+                fill(&key, &related, composed, version(&key), (&kind.0, &kind.1))
+                    .map(|object| Some(Arc::new(object)))
+                    .map_err(|why| {
+                        Status::internal(format!(
+                            "the plugin composed {} {key} wrongly: {why}",
+                            spec.resource.resource
+                        ))
+                    })
+            }
         };
         outcomes.push((key, outcome));
     }
@@ -99,7 +104,10 @@ fn fill(
                 .inputs
                 .get(input as usize)
                 .ok_or_else(|| {
-                    format!("input {input} is none of the {} there are", related.inputs.len())
+                    format!(
+                        "input {input} is none of the {} there are",
+                        related.inputs.len()
+                    )
                 })?
                 .bytes();
             Ok(Insert {

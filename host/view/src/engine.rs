@@ -152,7 +152,12 @@ impl Engine {
 
     /// Waits until a source has something new.
     pub(crate) async fn ready(&mut self) {
-        select_all(self.followers.iter_mut().map(|follower| follower.ready().boxed())).await;
+        select_all(
+            self.followers
+                .iter_mut()
+                .map(|follower| follower.ready().boxed()),
+        )
+        .await;
     }
 
     /// All that the sources have had since the last call.

@@ -80,8 +80,16 @@ mod tests {
         index.set(&a, vec![key("1"), key("2")]);
         index.set(&b, vec![key("2")]);
         index.set(&a, vec![key("3")]);
-        let found = |k: &str| index.objects(&key(k)).map(|o| o.to_string()).collect::<Vec<_>>();
-        assert_eq!((found("1"), found("2"), found("3")), (vec![], vec!["b".into()], vec!["a".into()]));
+        let found = |k: &str| {
+            index
+                .objects(&key(k))
+                .map(|o| o.to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (found("1"), found("2"), found("3")),
+            (vec![], vec!["b".into()], vec!["a".into()])
+        );
         index.set(&a, Vec::new());
         index.set(&b, Vec::new());
         assert!(index.objects.is_empty() && index.keys.is_empty());

@@ -67,7 +67,11 @@ impl Joined {
         Self {
             projections,
             sources: spec.sources.iter().map(|_| HashMap::new()).collect(),
-            relations: spec.relations.iter().map(|_| RelationIndex::default()).collect(),
+            relations: spec
+                .relations
+                .iter()
+                .map(|_| RelationIndex::default())
+                .collect(),
             join,
             patience,
         }
@@ -87,8 +91,13 @@ impl Joined {
     }
 
     /// All objects of a source.
-    pub(crate) fn objects(&self, source: usize) -> impl Iterator<Item = (&ObjectKey, &Arc<Object>)> {
-        self.sources[source].iter().map(|(key, entry)| (key, &entry.object))
+    pub(crate) fn objects(
+        &self,
+        source: usize,
+    ) -> impl Iterator<Item = (&ObjectKey, &Arc<Object>)> {
+        self.sources[source]
+            .iter()
+            .map(|(key, entry)| (key, &entry.object))
     }
 
     /// Takes over changes and says which primaries they touch, through the old keys or the new.
@@ -293,7 +302,9 @@ pub(crate) fn side_source(spec: &ViewSpec, relation: usize, side: Side) -> usize
     let relation = &spec.relations[relation];
     match side {
         Side::Child => relation.source,
-        Side::Parent => relation.parent.map_or(0, |above| spec.relations[above].source),
+        Side::Parent => relation
+            .parent
+            .map_or(0, |above| spec.relations[above].source),
     }
 }
 

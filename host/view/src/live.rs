@@ -82,7 +82,9 @@ pub async fn read_live(
         Primaries::Named(key) => {
             let found = upstream.get(&spec.sources[0].gvr, key).await?;
             Page {
-                position: found.as_ref().map_or(known[0], |o| o.resource_version().position(0)),
+                position: found
+                    .as_ref()
+                    .map_or(known[0], |o| o.resource_version().position(0)),
                 items: found.into_iter().collect(),
                 ..Page::default()
             }
@@ -112,7 +114,16 @@ pub async fn read_live(
             Reach::SameNamespace => namespace.clone(),
             Reach::AnyNamespace => None,
         };
-        let found = ask(&join, index, source, upstream, scope, keys, known[relation.source]).await?;
+        let found = ask(
+            &join,
+            index,
+            source,
+            upstream,
+            scope,
+            keys,
+            known[relation.source],
+        )
+        .await?;
         // The first of several answers is the oldest: from there on nothing of any of them is missing.
         let position = if asked.insert(relation.source) {
             found.position

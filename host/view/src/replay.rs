@@ -20,7 +20,10 @@ pub(crate) fn replay(
     missed: Vec<Arc<Change>>,
     selects: impl Fn(&Object) -> bool,
 ) -> Vec<Replayed> {
-    if missed.iter().all(|change| change.position().covers(version)) {
+    if missed
+        .iter()
+        .all(|change| change.position().covers(version))
+    {
         return missed
             .into_iter()
             .filter_map(|change| {

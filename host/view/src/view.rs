@@ -120,16 +120,15 @@ impl View {
                         .iter()
                         .zip(engine.sources())
                         .all(|(a, b)| Arc::ptr_eq(a, b));
-                let covers = engine.content.version().covers(&published.content.version());
+                let covers = engine
+                    .content
+                    .version()
+                    .covers(&published.content.version());
                 if !same || covers {
                     exchange(&mut published, &engine, same);
                     let mut task = self.task.lock();
                     task.abort();
-                    *task = tokio::spawn(run(
-                        engine,
-                        self.published.clone(),
-                        published.generation,
-                    ));
+                    *task = tokio::spawn(run(engine, self.published.clone(), published.generation));
                     return;
                 }
                 engine.take()
@@ -186,7 +185,10 @@ impl View {
     /// Keeps a state for the later pages of a list.
     pub fn keep(&self, snapshot: &ViewSnapshot) {
         let kept = &mut self.published.lock().kept;
-        if kept.back().is_some_and(|(version, _)| *version == snapshot.version) {
+        if kept
+            .back()
+            .is_some_and(|(version, _)| *version == snapshot.version)
+        {
             return;
         }
         kept.push_back((snapshot.version.clone(), snapshot.clone()));

@@ -11,7 +11,8 @@ pub(crate) fn description(settings: &Settings) -> Description {
         kind: "ClusterTask".into(),
         plural: "clustertasks".into(),
         short_names: vec!["ctask".into()],
-        categories: vec!["tasks".into()],
+        // Not "tasks": kubectl would take the name of the Task resource for the category.
+        categories: vec!["alltasks".into()],
         namespaced: false,
         schema: SCHEMA.into(),
         columns: vec![

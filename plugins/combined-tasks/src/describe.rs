@@ -23,7 +23,8 @@ fn resource(settings: &Settings) -> ApiResource {
         kind: "CombinedTask".into(),
         plural: "combinedtasks".into(),
         short_names: vec!["cbtask".into()],
-        categories: vec!["tasks".into()],
+        // Not "tasks": kubectl would take the name of the Task resource for the category.
+        categories: vec!["alltasks".into()],
         namespaced: true,
         schema: SCHEMA.into(),
         columns: vec![

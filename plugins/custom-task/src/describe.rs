@@ -11,7 +11,8 @@ pub(crate) fn description(settings: &Settings) -> Description {
         kind: "CustomTask".into(),
         plural: "customtasks".into(),
         short_names: vec!["cutask".into()],
-        categories: vec!["tasks".into()],
+        // Not "tasks": kubectl would take the name of the Task resource for the category.
+        categories: vec!["alltasks".into()],
         namespaced: true,
         schema: SCHEMA.into(),
         columns: vec![

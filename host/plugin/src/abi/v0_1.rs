@@ -16,7 +16,10 @@ use crate::state::State;
 
 mod bindings {
     #![allow(missing_docs, unreachable_pub)]
-    #![allow(unsafe_code, reason = "bindgen! names functions by the types that it has checked")]
+    #![allow(
+        unsafe_code,
+        reason = "bindgen! names functions by the types that it has checked"
+    )]
     wasmtime::component::bindgen!({
         path: "../../wit/v0.1",
         inline: "
@@ -62,17 +65,35 @@ impl Indices {
     pub(crate) fn new(pre: &InstancePre<State>, exported: Exported) -> wasmtime::Result<Self> {
         Ok(Self {
             setup: setup::GuestIndices::new(pre)?,
-            join: exported.join.then(|| join::GuestIndices::new(pre)).transpose()?,
-            admission: exported.admission.then(|| admission::GuestIndices::new(pre)).transpose()?,
+            join: exported
+                .join
+                .then(|| join::GuestIndices::new(pre))
+                .transpose()?,
+            admission: exported
+                .admission
+                .then(|| admission::GuestIndices::new(pre))
+                .transpose()?,
         })
     }
 
     /// The exports of one instance; an error when their types are not the contract's.
-    pub(crate) fn load(&self, store: &mut Store<State>, instance: &Instance) -> wasmtime::Result<Exports> {
+    pub(crate) fn load(
+        &self,
+        store: &mut Store<State>,
+        instance: &Instance,
+    ) -> wasmtime::Result<Exports> {
         Ok(Exports {
             setup: self.setup.load(&mut *store, instance)?,
-            join: self.join.as_ref().map(|join| join.load(&mut *store, instance)).transpose()?,
-            admission: self.admission.as_ref().map(|a| a.load(&mut *store, instance)).transpose()?,
+            join: self
+                .join
+                .as_ref()
+                .map(|join| join.load(&mut *store, instance))
+                .transpose()?,
+            admission: self
+                .admission
+                .as_ref()
+                .map(|a| a.load(&mut *store, instance))
+                .transpose()?,
         })
     }
 }
@@ -98,7 +119,9 @@ impl Exports {
     }
 
     fn join(&self) -> wasmtime::Result<&join::Guest> {
-        self.join.as_ref().ok_or_else(|| wasmtime::Error::msg("no export joinery:plugin/join"))
+        self.join
+            .as_ref()
+            .ok_or_else(|| wasmtime::Error::msg("no export joinery:plugin/join"))
     }
 
     pub(crate) async fn keys(
@@ -113,7 +136,10 @@ impl Exports {
             Side::Child => join::Side::Child,
         };
         let borrowed: Vec<&[u8]> = objects.iter().map(AsRef::as_ref).collect();
-        let keys = self.join()?.call_keys(store, relation, side, &borrowed).await?;
+        let keys = self
+            .join()?
+            .call_keys(store, relation, side, &borrowed)
+            .await?;
         as_many("keys", keys.len(), objects.len())?;
         Ok(keys)
     }
@@ -125,16 +151,24 @@ impl Exports {
         keys: &[String],
     ) -> wasmtime::Result<Selection> {
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        Ok(match self.join()?.call_query(store, relation, &keys).await? {
-            join::Selection::All => Selection::All,
-            join::Selection::Selector(join::Selector { label_selector, field_selector }) => {
-                Selection::Selector { label_selector, field_selector }
-            }
-            join::Selection::Names(names) => {
-                let key = |k: &types::ObjectKeyResult| ObjectKey::new(k.namespace.as_deref(), &k.name);
-                Selection::Names(names.iter().map(key).collect())
-            }
-        })
+        Ok(
+            match self.join()?.call_query(store, relation, &keys).await? {
+                join::Selection::All => Selection::All,
+                join::Selection::Selector(join::Selector {
+                    label_selector,
+                    field_selector,
+                }) => Selection::Selector {
+                    label_selector,
+                    field_selector,
+                },
+                join::Selection::Names(names) => {
+                    let key = |k: &types::ObjectKeyResult| {
+                        ObjectKey::new(k.namespace.as_deref(), &k.name)
+                    };
+                    Selection::Names(names.iter().map(key).collect())
+                }
+            },
+        )
     }
 
     pub(crate) async fn combine(
@@ -167,20 +201,34 @@ impl Exports {
                     .branches
                     .iter()
                     .zip(lists)
-                    .map(|(branch, (objects, parents))| join::Branch { objects, parents, omitted: branch.omitted })
+                    .map(|(branch, (objects, parents))| join::Branch {
+                        objects,
+                        parents,
+                        omitted: branch.omitted,
+                    })
                     .collect()
             })
             .collect();
         let borrowed: Vec<join::Group<'_>> = groups
             .iter()
             .zip(&branches)
-            .map(|(group, branches)| join::Group { primary: &group.primary, branches })
+            .map(|(group, branches)| join::Group {
+                primary: &group.primary,
+                branches,
+            })
             .collect();
-        let results = self.join()?.call_combine(store, &resource.resource, &borrowed).await?;
+        let results = self
+            .join()?
+            .call_combine(store, &resource.resource, &borrowed)
+            .await?;
         as_many("combine", results.len(), groups.len())?;
         let composed = |composed: join::Composed| Composed {
             text: composed.text.into(),
-            inserts: composed.inserts.into_iter().map(|insert| (insert.at, insert.input)).collect(),
+            inserts: composed
+                .inserts
+                .into_iter()
+                .map(|insert| (insert.at, insert.input))
+                .collect(),
         };
         let result = |result: Result<Option<join::Composed>, types::Failure>| match result {
             Ok(object) => Ok(object.map(composed)),
@@ -197,13 +245,24 @@ impl Exports {
         kind: &str,
         review: &Review,
     ) -> wasmtime::Result<Result<Verdict, Status>> {
-        let guest =
-            self.admission.as_ref().ok_or_else(|| wasmtime::Error::msg("no export joinery:plugin/admission"))?;
+        let guest = self
+            .admission
+            .as_ref()
+            .ok_or_else(|| wasmtime::Error::msg("no export joinery:plugin/admission"))?;
         let groups: Vec<&str> = review.user.groups.iter().map(String::as_str).collect();
-        let values: Vec<Vec<&str>> =
-            review.user.extra.iter().map(|(_, values)| values.iter().map(String::as_str).collect()).collect();
-        let extra: Vec<(&str, &[&str])> =
-            review.user.extra.iter().zip(&values).map(|((key, _), values)| (key.as_str(), values.as_slice())).collect();
+        let values: Vec<Vec<&str>> = review
+            .user
+            .extra
+            .iter()
+            .map(|(_, values)| values.iter().map(String::as_str).collect())
+            .collect();
+        let extra: Vec<(&str, &[&str])> = review
+            .user
+            .extra
+            .iter()
+            .zip(&values)
+            .map(|((key, _), values)| (key.as_str(), values.as_slice()))
+            .collect();
         let borrowed = admission::Review {
             operation: match review.operation {
                 Operation::Create => admission::Operation::Create,
@@ -211,7 +270,10 @@ impl Exports {
                 Operation::Delete => admission::Operation::Delete,
             },
             subresource: review.subresource.as_deref(),
-            key: types::ObjectKeyParam { namespace: review.key.namespace.as_deref(), name: &review.key.name },
+            key: types::ObjectKeyParam {
+                namespace: review.key.namespace.as_deref(),
+                name: &review.key.name,
+            },
             object: review.object.as_deref(),
             old_object: review.old_object.as_deref(),
             user: types::User {
@@ -223,9 +285,14 @@ impl Exports {
             dry_run: review.dry_run,
             now: review.now,
         };
-        let admitted = guest.call_admit(store, &resource.resource, borrowed).await?;
+        let admitted = guest
+            .call_admit(store, &resource.resource, borrowed)
+            .await?;
         Ok(match admitted {
-            Ok(verdict) => Ok(Verdict { object: verdict.object.map(Into::into), warnings: verdict.warnings }),
+            Ok(verdict) => Ok(Verdict {
+                object: verdict.object.map(Into::into),
+                warnings: verdict.warnings,
+            }),
             Err(failure) => Err(status(failure, resource, kind, &review.key.name)),
         })
     }
@@ -235,7 +302,9 @@ fn as_many(function: &str, found: usize, wanted: usize) -> wasmtime::Result<()> 
     if found == wanted {
         return Ok(());
     }
-    Err(wasmtime::Error::msg(format!("{function} gave {found} results for {wanted} inputs")))
+    Err(wasmtime::Error::msg(format!(
+        "{function} gave {found} results for {wanted} inputs"
+    )))
 }
 
 impl From<setup::Description> for Declared {
@@ -277,8 +346,14 @@ impl From<setup::ApiResource> for DeclaredResource {
             schema: r.schema,
             columns: r.columns.into_iter().map(column).collect(),
             selectable_fields: r.selectable_fields,
-            status: r.subresources.iter().any(|s| matches!(s, setup::Subresource::Status)),
-            scale: r.subresources.iter().any(|s| matches!(s, setup::Subresource::Scale(_))),
+            status: r
+                .subresources
+                .iter()
+                .any(|s| matches!(s, setup::Subresource::Status)),
+            scale: r
+                .subresources
+                .iter()
+                .any(|s| matches!(s, setup::Subresource::Scale(_))),
             shape: match r.shape {
                 setup::Shape::Stored => DeclaredShape::Stored,
                 setup::Shape::View(view) => DeclaredShape::View {
@@ -309,7 +384,12 @@ impl From<setup::Source> for DeclaredSource {
 }
 
 /// A guest's failure as a Status about one object.
-fn status(failure: types::Failure, resource: &GroupVersionResource, kind: &str, name: &str) -> Status {
+fn status(
+    failure: types::Failure,
+    resource: &GroupVersionResource,
+    kind: &str,
+    name: &str,
+) -> Status {
     let (code, reason) = match failure.reason.as_str() {
         "BadRequest" => (400, reason::BAD_REQUEST),
         "Forbidden" => (403, reason::FORBIDDEN),
@@ -325,14 +405,27 @@ fn status(failure: types::Failure, resource: &GroupVersionResource, kind: &str, 
         "Timeout" => (504, reason::TIMEOUT),
         _ => (500, reason::INTERNAL_ERROR),
     };
-    let cause = |c: types::Cause| Cause { reason: c.reason.into(), message: c.message, field: c.field };
+    let cause = |c: types::Cause| Cause {
+        reason: c.reason.into(),
+        message: c.message,
+        field: c.field,
+    };
     let mut message = failure.message;
     message.truncate(message.floor_char_boundary(MAX_MESSAGE));
     Status::failure(code, reason, message).with_details(Details {
         name: name.to_owned(),
         group: resource.group.to_string(),
-        kind: if code == 422 { kind.to_owned() } else { resource.resource.to_string() },
-        causes: failure.causes.into_iter().take(MAX_CAUSES).map(cause).collect(),
+        kind: if code == 422 {
+            kind.to_owned()
+        } else {
+            resource.resource.to_string()
+        },
+        causes: failure
+            .causes
+            .into_iter()
+            .take(MAX_CAUSES)
+            .map(cause)
+            .collect(),
         retry_after_seconds: failure.retry_after_seconds.unwrap_or_default(),
         ..Details::default()
     })
@@ -342,8 +435,11 @@ fn status(failure: types::Failure, resource: &GroupVersionResource, kind: &str, 
 fn failure(status: Status) -> types::Failure {
     let retry_after_seconds = status.retry_after_seconds();
     let details = status.details.map(|details| *details).unwrap_or_default();
-    let cause =
-        |c: Cause| types::Cause { reason: c.reason.into_owned(), message: c.message, field: c.field };
+    let cause = |c: Cause| types::Cause {
+        reason: c.reason.into_owned(),
+        message: c.message,
+        field: c.field,
+    };
     types::Failure {
         reason: status.reason.into_owned(),
         message: status.message,
@@ -380,7 +476,10 @@ impl kubernetes::Host for State {
     ) -> wasmtime::Result<Result<Option<Vec<u8>>, types::Failure>> {
         let lookups = self.lookups()?;
         let key = ObjectKey::new(key.namespace.as_deref(), &key.name);
-        let found = lookups.host.spawn(async move { lookups.lookup.get(&gvr.into(), &key).await }).await?;
+        let found = lookups
+            .host
+            .spawn(async move { lookups.lookup.get(&gvr.into(), &key).await })
+            .await?;
         Ok(found.map(|object| object.map(Into::into)).map_err(failure))
     }
 
@@ -396,7 +495,10 @@ impl kubernetes::Host for State {
             field_selector: options.field_selector,
             limit: options.limit,
         };
-        let found = lookups.host.spawn(async move { lookups.lookup.list(&gvr.into(), &options).await }).await?;
+        let found = lookups
+            .host
+            .spawn(async move { lookups.lookup.list(&gvr.into(), &options).await })
+            .await?;
         let list = |(items, truncated): (Vec<Bytes>, bool)| kubernetes::ObjectList {
             items: items.into_iter().map(Into::into).collect(),
             truncated,
@@ -408,7 +510,9 @@ impl kubernetes::Host for State {
 impl State {
     fn lookups(&self) -> wasmtime::Result<crate::state::Lookups> {
         let lookups = self.lookups.clone();
-        lookups.ok_or_else(|| wasmtime::Error::msg("joinery:plugin/kubernetes may be called within admit only"))
+        lookups.ok_or_else(|| {
+            wasmtime::Error::msg("joinery:plugin/kubernetes may be called within admit only")
+        })
     }
 }
 

@@ -97,7 +97,10 @@ pub(super) struct Scanner {
 
 impl Scanner {
     pub(super) fn new(dir: PathBuf) -> Self {
-        Self { dir, known: BTreeMap::new() }
+        Self {
+            dir,
+            known: BTreeMap::new(),
+        }
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -114,7 +117,9 @@ impl Scanner {
         let mut settings: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut files = BTreeSet::new();
         for entry in fs::read_dir(&self.dir).map_err(fail)? {
-            let Ok(file) = entry.map_err(fail)?.file_name().into_string() else { continue };
+            let Ok(file) = entry.map_err(fail)?.file_name().into_string() else {
+                continue;
+            };
             // `..data` and what it points to belong to the kubelet, `.x.swp` to an editor.
             if file.starts_with('.') {
                 continue;
@@ -135,12 +140,20 @@ impl Scanner {
             set.plugins.insert(name, plugin);
         }
         for file in settings.into_values().flatten() {
-            tracing::warn!(file, "settings of no plugin: there is no .wasm or .wasm.zst of that name beside them");
+            tracing::warn!(
+                file,
+                "settings of no plugin: there is no .wasm or .wasm.zst of that name beside them"
+            );
         }
         Ok(set)
     }
 
-    fn plugin(&mut self, name: &str, files: &[String], settings: &[String]) -> Result<PluginFile, DeliveryError> {
+    fn plugin(
+        &mut self,
+        name: &str,
+        files: &[String],
+        settings: &[String],
+    ) -> Result<PluginFile, DeliveryError> {
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > 63 || !name.chars().all(legal) {
             let message = "a plugin's name has 1 to 63 letters, digits, '-', '_' and '.'";
@@ -152,7 +165,12 @@ impl Scanner {
             settings => self.settings(only(settings)?)?,
         };
         let (digest, bytes) = self.component(file)?;
-        Ok(PluginFile { name: name.to_owned(), digest, bytes, settings })
+        Ok(PluginFile {
+            name: name.to_owned(),
+            digest,
+            bytes,
+            settings,
+        })
     }
 
     fn settings(&self, file: &str) -> Result<HostSettings, DeliveryError> {
@@ -173,25 +191,38 @@ impl Scanner {
             return component.clone();
         }
         let component = read(&path, MAX_BYTES)
-            .and_then(|bytes| if file.ends_with(".zst") { unpack(&bytes) } else { Ok(bytes) })
+            .and_then(|bytes| {
+                if file.ends_with(".zst") {
+                    unpack(&bytes)
+                } else {
+                    Ok(bytes)
+                }
+            })
             .map(|bytes| (digest(&bytes), Bytes::from(bytes)))
             .map_err(|error| fault(file, error));
         // What changed while it was read is read again, at the latest by the next poll.
         if fs::metadata(&path).is_ok_and(|after| Fingerprint::of(&after) == before) {
-            self.known.insert(file.to_owned(), (before, component.clone()));
+            self.known
+                .insert(file.to_owned(), (before, component.clone()));
         }
         component
     }
 }
 
 fn fault(file: &str, message: impl ToString) -> DeliveryError {
-    DeliveryError::File { file: file.to_owned(), message: message.to_string() }
+    DeliveryError::File {
+        file: file.to_owned(),
+        message: message.to_string(),
+    }
 }
 
 fn only(files: &[String]) -> Result<&str, DeliveryError> {
     match files {
         [file] => Ok(file),
-        several => Err(fault(&several.join(", "), "one plugin may have only one of them")),
+        several => Err(fault(
+            &several.join(", "),
+            "one plugin may have only one of them",
+        )),
     }
 }
 
@@ -250,9 +281,15 @@ mod tests {
         let set = scanner.scan().unwrap();
         assert_eq!(set.plugins.keys().collect::<Vec<_>>(), ["a", "b"]);
         let a = set.plugins["a"].as_ref().unwrap();
-        assert_eq!((&a.bytes[..], &a.settings), (&b"plain"[..], &HostSettings::default()));
+        assert_eq!(
+            (&a.bytes[..], &a.settings),
+            (&b"plain"[..], &HostSettings::default())
+        );
         let b = set.plugins["b"].as_ref().unwrap();
-        assert_eq!((&b.bytes[..], b.settings.mode), (&b"packed"[..], Mode::Live));
+        assert_eq!(
+            (&b.bytes[..], b.settings.mode),
+            (&b"packed"[..], Mode::Live)
+        );
         assert_eq!(b.digest, digest(b"packed"));
     }
 
@@ -271,7 +308,10 @@ mod tests {
         symlink("nowhere", dir.path().join("dangling.wasm")).unwrap();
         let set = scanner.scan().unwrap();
         assert!(set.plugins["good"].is_ok());
-        assert_eq!(error(&set, "twice"), "twice.wasm, twice.wasm.zst: one plugin may have only one of them");
+        assert_eq!(
+            error(&set, "twice"),
+            "twice.wasm, twice.wasm.zst: one plugin may have only one of them"
+        );
         assert!(error(&set, "broken").starts_with("broken.wasm.zst: unpacking"));
         assert!(error(&set, "settings").starts_with("settings.json: "));
         assert!(error(&set, "two settings").contains("a plugin's name has"));
@@ -295,7 +335,10 @@ mod tests {
         }
         symlink("..1", dir.path().join("..data")).unwrap();
         symlink("..data/a.wasm", dir.path().join("a.wasm")).unwrap();
-        assert_eq!(&scanner.scan().unwrap().plugins["a"].as_ref().unwrap().bytes[..], b"one");
+        assert_eq!(
+            &scanner.scan().unwrap().plugins["a"].as_ref().unwrap().bytes[..],
+            b"one"
+        );
         symlink("..2", dir.path().join("..tmp")).unwrap();
         fs::rename(dir.path().join("..tmp"), dir.path().join("..data")).unwrap();
         let set = scanner.scan().unwrap();
@@ -305,7 +348,13 @@ mod tests {
 
     #[test]
     fn a_missing_directory_is_named() {
-        let error = Scanner::new("/no/such/place".into()).scan().unwrap_err().to_string();
-        assert!(error.starts_with("plugin directory /no/such/place: No such file"), "{error}");
+        let error = Scanner::new("/no/such/place".into())
+            .scan()
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("plugin directory /no/such/place: No such file"),
+            "{error}"
+        );
     }
 }

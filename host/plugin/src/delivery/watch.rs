@@ -64,7 +64,10 @@ async fn scan(mut scanner: Scanner) -> (Scanner, Result<PluginSet, DeliveryError
     });
     scanned.await.unwrap_or_else(|error| {
         let message = error.to_string();
-        (Scanner::new(dir.clone()), Err(DeliveryError::Directory { path: dir, message }))
+        (
+            Scanner::new(dir.clone()),
+            Err(DeliveryError::Directory { path: dir, message }),
+        )
     })
 }
 
@@ -78,7 +81,9 @@ async fn run(
     loop {
         if let Ok(Some(())) = tokio::time::timeout(POLL, noticed.recv()).await {
             let end = Instant::now() + PATIENCE;
-            while let Ok(Some(())) = timeout_at(end.min(Instant::now() + QUIET), noticed.recv()).await {}
+            while let Ok(Some(())) =
+                timeout_at(end.min(Instant::now() + QUIET), noticed.recv()).await
+            {}
         }
         watched.renew();
         let (again, scanned) = scan(scanner).await;
@@ -116,13 +121,20 @@ struct Watched {
 
 impl Watched {
     fn new(dir: &Path, notices: mpsc::UnboundedSender<()>) -> Self {
-        let mut watched = Self { dir: dir.to_owned(), identity: None, notices, watcher: None };
+        let mut watched = Self {
+            dir: dir.to_owned(),
+            identity: None,
+            notices,
+            watcher: None,
+        };
         watched.renew();
         watched
     }
 
     fn renew(&mut self) {
-        let identity = fs::metadata(&self.dir).ok().map(|meta| (meta.dev(), meta.ino()));
+        let identity = fs::metadata(&self.dir)
+            .ok()
+            .map(|meta| (meta.dev(), meta.ino()));
         if identity == self.identity {
             return;
         }
@@ -151,7 +163,9 @@ impl Watched {
             Ok(watcher) => self.watcher = Some(watcher),
             Err(error) => {
                 let dir = self.dir.display();
-                tracing::warn!("plugin directory {dir}: no notice of changes ({error}), it is read every {POLL:?}");
+                tracing::warn!(
+                    "plugin directory {dir}: no notice of changes ({error}), it is read every {POLL:?}"
+                );
             }
         }
     }
@@ -162,7 +176,10 @@ mod tests {
     use super::*;
 
     async fn next(plugins: &mut watch::Receiver<Arc<PluginSet>>) -> Arc<PluginSet> {
-        tokio::time::timeout(Duration::from_secs(5), plugins.changed()).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(5), plugins.changed())
+            .await
+            .unwrap()
+            .unwrap();
         plugins.borrow_and_update().clone()
     }
 
@@ -176,7 +193,13 @@ mod tests {
         assert_eq!(plugins.borrow_and_update().plugins.len(), 1);
 
         fs::write(path("a.wasm"), "two").unwrap();
-        assert_eq!(&next(&mut plugins).await.plugins["a"].as_ref().unwrap().bytes[..], b"two");
+        assert_eq!(
+            &next(&mut plugins).await.plugins["a"]
+                .as_ref()
+                .unwrap()
+                .bytes[..],
+            b"two"
+        );
         fs::write(path("new"), "three").unwrap();
         fs::rename(path("new"), path("b.wasm")).unwrap();
         assert_eq!(next(&mut plugins).await.plugins.len(), 2);
@@ -205,7 +228,13 @@ mod tests {
                 tokio::time::sleep(QUIET / 4).await;
             }
         });
-        assert_eq!(&next(&mut plugins).await.plugins["slow"].as_ref().unwrap().bytes[..], b"01234567");
+        assert_eq!(
+            &next(&mut plugins).await.plugins["slow"]
+                .as_ref()
+                .unwrap()
+                .bytes[..],
+            b"01234567"
+        );
         writer.await.unwrap();
     }
 

@@ -10,16 +10,26 @@ use joinery_plugin::{Compile, HostSettings, Runtime, RuntimeOptions, SetupError}
 use crate::guests::{compiler, guest};
 
 fn runtime(dir: &std::path::Path, compile: Compile) -> Result<Runtime, SetupError> {
-    Runtime::new(RuntimeOptions { cache_dir: Some(dir.to_owned()), compile, workers: Some(1) })
+    Runtime::new(RuntimeOptions {
+        cache_dir: Some(dir.to_owned()),
+        compile,
+        workers: Some(1),
+    })
 }
 
 fn compiled(dir: &std::path::Path) -> Vec<PathBuf> {
-    fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect()
+    fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect()
 }
 
 /// Cannot compile: whoever loads with it has found the compiled form.
 fn no_compiler() -> Compile {
-    Compile::Child { program: "/bin/false".into(), args: Vec::new() }
+    Compile::Child {
+        program: "/bin/false".into(),
+        args: Vec::new(),
+    }
 }
 
 #[tokio::test]
@@ -28,12 +38,27 @@ async fn a_component_is_compiled_once_and_found_again() {
     let dir = parent.path().join("made/by/the/host");
     let load = async |compile| {
         let runtime = runtime(&dir, compile).unwrap();
-        runtime.load("cluster_task", guest("cluster_task"), HostSettings::default()).await
+        runtime
+            .load(
+                "cluster_task",
+                guest("cluster_task"),
+                HostSettings::default(),
+            )
+            .await
     };
-    assert!(load(no_compiler()).await.unwrap_err().to_string().starts_with("cannot be compiled: "));
+    assert!(
+        load(no_compiler())
+            .await
+            .unwrap_err()
+            .to_string()
+            .starts_with("cannot be compiled: ")
+    );
     assert!(compiled(&dir).is_empty(), "nothing half done is left");
     load(compiler()).await.unwrap();
-    assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(
+        fs::metadata(&dir).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
     let [file] = compiled(&dir).try_into().unwrap();
     load(no_compiler()).await.unwrap();
 
@@ -55,21 +80,41 @@ async fn old_artefacts_go() {
         let path = dir.path().join(format!("{n:02}.cwasm"));
         fs::write(&path, "x").unwrap();
         let time = SystemTime::now() - Duration::from_secs(3600 - n);
-        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
     }
     let runtime = runtime(dir.path(), compiler()).unwrap();
-    runtime.load("cluster_task", guest("cluster_task"), HostSettings::default()).await.unwrap();
+    runtime
+        .load(
+            "cluster_task",
+            guest("cluster_task"),
+            HostSettings::default(),
+        )
+        .await
+        .unwrap();
     let left = compiled(dir.path());
     assert_eq!(left.len(), 64);
-    assert!(!left.contains(&dir.path().join("00.cwasm")) && left.contains(&dir.path().join("69.cwasm")));
+    assert!(
+        !left.contains(&dir.path().join("00.cwasm")) && left.contains(&dir.path().join("69.cwasm"))
+    );
 }
 
 #[test]
 fn a_folder_that_others_may_write_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let error = runtime(dir.path(), no_compiler()).err().unwrap().to_string();
-    assert!(error.ends_with("others may write into it: empty it and set its mode to 0700"), "{error}");
+    let error = runtime(dir.path(), no_compiler())
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        error.ends_with("others may write into it: empty it and set its mode to 0700"),
+        "{error}"
+    );
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     assert!(runtime(&file, no_compiler()).is_err());
@@ -78,16 +123,38 @@ fn a_folder_that_others_may_write_is_refused() {
 #[tokio::test]
 async fn a_compiler_that_is_not_there_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    let missing = Compile::Child { program: "/no/such/program".into(), args: Vec::new() };
+    let missing = Compile::Child {
+        program: "/no/such/program".into(),
+        args: Vec::new(),
+    };
     let runtime = runtime(dir.path(), missing).unwrap();
-    let error = runtime.load("cluster_task", guest("cluster_task"), HostSettings::default()).await.unwrap_err();
-    assert!(error.to_string().starts_with("cannot start the compiler /no/such/program: "), "{error}");
+    let error = runtime
+        .load(
+            "cluster_task",
+            guest("cluster_task"),
+            HostSettings::default(),
+        )
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("cannot start the compiler /no/such/program: "),
+        "{error}"
+    );
 }
 
 #[test]
 fn the_child_says_what_it_wants() {
-    let Compile::Child { program, .. } = compiler() else { panic!("a child") };
-    let run = |args: &[&str]| std::process::Command::new(&program).args(args).output().unwrap();
+    let Compile::Child { program, .. } = compiler() else {
+        panic!("a child")
+    };
+    let run = |args: &[&str]| {
+        std::process::Command::new(&program)
+            .args(args)
+            .output()
+            .unwrap()
+    };
     let output = run(&["one"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("usage: compile IN OUT"));

@@ -17,7 +17,14 @@ pub(crate) fn guest(name: &str) -> Bytes {
         let plugins = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../plugins");
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo)
-            .args(["build", "--quiet", "--release", "--workspace", "--target", "wasm32-wasip2"])
+            .args([
+                "build",
+                "--quiet",
+                "--release",
+                "--workspace",
+                "--target",
+                "wasm32-wasip2",
+            ])
             .current_dir(&plugins)
             .env_remove("RUSTFLAGS")
             .env_remove("CARGO_TARGET_DIR")
@@ -26,22 +33,41 @@ pub(crate) fn guest(name: &str) -> Bytes {
         assert!(status.success(), "the guests build");
         plugins.join("target/wasm32-wasip2/release")
     });
-    std::fs::read(dir.join(format!("{name}.wasm"))).unwrap().into()
+    std::fs::read(dir.join(format!("{name}.wasm")))
+        .unwrap()
+        .into()
 }
 
 /// The program that compiles, built as an example beside the tests.
 pub(crate) fn compiler() -> Compile {
     let tests = std::env::current_exe().unwrap();
-    let program = tests.parent().unwrap().parent().unwrap().join("examples/compile");
-    assert!(program.exists(), "{} is built with the tests", program.display());
-    Compile::Child { program, args: Vec::new() }
+    let program = tests
+        .parent()
+        .unwrap()
+        .parent()
+        .unwrap()
+        .join("examples/compile");
+    assert!(
+        program.exists(),
+        "{} is built with the tests",
+        program.display()
+    );
+    Compile::Child {
+        program,
+        args: Vec::new(),
+    }
 }
 
 /// One runtime for all tests that do not need one of their own: compiling takes longest.
 pub(crate) fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
-        Runtime::new(RuntimeOptions { cache_dir: None, compile: compiler(), workers: Some(2) }).unwrap()
+        Runtime::new(RuntimeOptions {
+            cache_dir: None,
+            compile: compiler(),
+            workers: Some(2),
+        })
+        .unwrap()
     })
 }
 
@@ -56,7 +82,13 @@ pub(crate) async fn load(name: &str, value: Value) -> Result<Arc<Generation>, Lo
 /// The view of the misbehaving guest, with these settings of the host's.
 pub(crate) async fn things(value: Value) -> (Arc<Generation>, SharedJoin) {
     let generation = load("test_guest", value).await.unwrap();
-    let join = generation.join(&GroupVersionResource::new("test.example.com", "v1", "things")).unwrap();
+    let join = generation
+        .join(&GroupVersionResource::new(
+            "test.example.com",
+            "v1",
+            "things",
+        ))
+        .unwrap();
     (generation, join)
 }
 
@@ -66,7 +98,10 @@ pub(crate) fn object(name: &str) -> Bytes {
 
 /// A primary of that name without children.
 pub(crate) fn group(name: &str) -> Group {
-    Group { primary: object(name), branches: Vec::new() }
+    Group {
+        primary: object(name),
+        branches: Vec::new(),
+    }
 }
 
 pub(crate) fn text(bytes: &[u8]) -> &str {

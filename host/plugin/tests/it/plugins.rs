@@ -21,12 +21,19 @@ fn gvr(resource: &str) -> GroupVersionResource {
 #[tokio::test]
 async fn combined_tasks_joins_tasks_and_events() {
     let generation = load("combined_tasks", json!({})).await.unwrap();
-    let [resource] = generation.description().resources.as_slice() else { panic!("one resource") };
+    let [resource] = generation.description().resources.as_slice() else {
+        panic!("one resource")
+    };
     assert_eq!(resource.definition.gvr, gvr("combinedtasks"));
     assert_eq!(resource.definition.kind, "CombinedTask");
     assert_eq!(resource.definition.list_kind, "CombinedTaskList");
-    let Shape::View(view) = &resource.shape else { panic!("a view") };
-    assert_eq!(view.sources[0].gvr.to_string(), "tasks.example.com/v1, tasks");
+    let Shape::View(view) = &resource.shape else {
+        panic!("a view")
+    };
+    assert_eq!(
+        view.sources[0].gvr.to_string(),
+        "tasks.example.com/v1, tasks"
+    );
     assert_eq!(view.sources[1].label_selector, "tasks.example.com/task-uid");
 
     let join = generation.join(&gvr("combinedtasks")).unwrap();
@@ -41,20 +48,43 @@ async fn combined_tasks_joins_tasks_and_events() {
         Bytes::from(event.to_string())
     };
     let events = vec![event("late", 9), event("early", 8)];
-    assert_eq!(join.keys(0, Side::Parent, vec![task.clone()]).await.unwrap(), [["u1"]]);
-    assert_eq!(join.keys(0, Side::Child, events.clone()).await.unwrap(), [["u1"], ["u1"]]);
-    let Selection::Selector { label_selector, .. } = join.query(0, vec!["u1".into(), "u2".into()]).await.unwrap() else {
+    assert_eq!(
+        join.keys(0, Side::Parent, vec![task.clone()])
+            .await
+            .unwrap(),
+        [["u1"]]
+    );
+    assert_eq!(
+        join.keys(0, Side::Child, events.clone()).await.unwrap(),
+        [["u1"], ["u1"]]
+    );
+    let Selection::Selector { label_selector, .. } =
+        join.query(0, vec!["u1".into(), "u2".into()]).await.unwrap()
+    else {
         panic!("a selector")
     };
     assert_eq!(label_selector, "tasks.example.com/task-uid in (u1,u2)");
 
-    let branch = Branch { objects: events, parents: vec![Vec::new(); 2], omitted: 0 };
-    let mut results = join.combine(vec![Group { primary: task, branches: vec![branch] }]).await.unwrap();
+    let branch = Branch {
+        objects: events,
+        parents: vec![Vec::new(); 2],
+        omitted: 0,
+    };
+    let mut results = join
+        .combine(vec![Group {
+            primary: task,
+            branches: vec![branch],
+        }])
+        .await
+        .unwrap();
     let composed = results.remove(0).unwrap().unwrap();
     let inputs: Vec<u32> = composed.inserts.iter().map(|(_, input)| *input).collect();
     assert_eq!(inputs, [2, 1], "oldest first");
     let text = std::str::from_utf8(&composed.text).unwrap();
-    assert!(text.contains(r#""events":[,]"#) && text.contains(r#""taskResourceVersion":"7""#), "{text}");
+    assert!(
+        text.contains(r#""events":[,]"#) && text.contains(r#""taskResourceVersion":"7""#),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -67,10 +97,21 @@ async fn the_names_of_the_public_original_are_settings() {
     .await
     .unwrap();
     let resource = &generation.description().resources[0];
-    assert_eq!(resource.definition.gvr.to_string(), "search.task.example.example.com/v1, combinedtasks");
-    let Shape::View(view) = &resource.shape else { panic!("a view") };
-    assert_eq!(view.sources[0].gvr.to_string(), "example.example.com/v1, tasks");
-    assert_eq!(view.sources[1].label_selector, "example.example.com/task-uid");
+    assert_eq!(
+        resource.definition.gvr.to_string(),
+        "search.task.example.example.com/v1, combinedtasks"
+    );
+    let Shape::View(view) = &resource.shape else {
+        panic!("a view")
+    };
+    assert_eq!(
+        view.sources[0].gvr.to_string(),
+        "example.example.com/v1, tasks"
+    );
+    assert_eq!(
+        view.sources[1].label_selector,
+        "example.example.com/task-uid"
+    );
 }
 
 /// One ClusterTask, and the CustomTasks that use it.
@@ -78,16 +119,28 @@ struct Cluster(Vec<&'static str>);
 
 #[async_trait]
 impl Lookup for Cluster {
-    async fn get(&self, gvr: &GroupVersionResource, key: &ObjectKey) -> Result<Option<Bytes>, Status> {
+    async fn get(
+        &self,
+        gvr: &GroupVersionResource,
+        key: &ObjectKey,
+    ) -> Result<Option<Bytes>, Status> {
         assert_eq!(&*gvr.resource, "clustertasks");
         let task = json!({"metadata": {"name": "nightly"}, "spec": {"priority": 7, "deadlineAfter": "1h"}});
         Ok((&*key.name == "nightly").then(|| task.to_string().into()))
     }
 
-    async fn list(&self, gvr: &GroupVersionResource, options: &LookupList) -> Result<(Vec<Bytes>, bool), Status> {
+    async fn list(
+        &self,
+        gvr: &GroupVersionResource,
+        options: &LookupList,
+    ) -> Result<(Vec<Bytes>, bool), Status> {
         assert_eq!(&*gvr.resource, "customtasks");
         assert_eq!(options.field_selector, "spec.clusterTaskRef.name=nightly");
-        let task = |name: &&str| json!({"metadata": {"namespace": "default", "name": name}}).to_string().into();
+        let task = |name: &&str| {
+            json!({"metadata": {"namespace": "default", "name": name}})
+                .to_string()
+                .into()
+        };
         Ok((self.0.iter().take(1).map(task).collect(), self.0.len() > 1))
     }
 }
@@ -114,14 +167,24 @@ async fn custom_task_takes_what_it_lacks() {
     let admit = generation.admit();
     let create = async |spec: Value| {
         let object = json!({"metadata": {"name": "a"}, "spec": spec});
-        admit.admit(&gvr("customtasks"), review(Operation::Create, "a", Some(object)), Arc::new(Cluster(vec![]))).await
+        admit
+            .admit(
+                &gvr("customtasks"),
+                review(Operation::Create, "a", Some(object)),
+                Arc::new(Cluster(vec![])),
+            )
+            .await
     };
-    let verdict = create(json!({"clusterTaskRef": {"name": "nightly"}})).await.unwrap();
+    let verdict = create(json!({"clusterTaskRef": {"name": "nightly"}}))
+        .await
+        .unwrap();
     let object: Value = serde_json::from_slice(&verdict.object.unwrap()).unwrap();
     assert_eq!(object["spec"]["priority"], 7);
     assert_eq!(object["spec"]["deadline"], "2026-01-01T01:00:00Z");
     assert_eq!(object["status"]["conditions"][0]["type"], "Accepted");
-    let refused = create(json!({"clusterTaskRef": {"name": "daily"}})).await.unwrap_err();
+    let refused = create(json!({"clusterTaskRef": {"name": "daily"}}))
+        .await
+        .unwrap_err();
     assert_eq!(refused.code, 422);
     assert_eq!(
         refused.message,
@@ -136,20 +199,36 @@ async fn cluster_task_in_use_stays() {
     assert!(!resource.definition.namespaced);
     let admit = generation.admit();
     let delete = async |users| {
-        admit.admit(&gvr("clustertasks"), review(Operation::Delete, "nightly", None), Arc::new(Cluster(users))).await
+        admit
+            .admit(
+                &gvr("clustertasks"),
+                review(Operation::Delete, "nightly", None),
+                Arc::new(Cluster(users)),
+            )
+            .await
     };
     assert!(delete(vec![]).await.is_ok());
     let refused = delete(vec!["a", "b"]).await.unwrap_err();
     assert_eq!((refused.code, &*refused.reason), (409, "Conflict"));
-    assert!(refused.message.contains("\"default/a\" and others"), "{refused}");
+    assert!(
+        refused.message.contains("\"default/a\" and others"),
+        "{refused}"
+    );
 }
 
 /// None of their schemas, columns or selectable fields is odd, in any of the settings of the public original.
 #[tokio::test]
 async fn stored_plugins_serve_any_group() {
     for name in ["cluster_task", "custom_task"] {
-        let generation =
-            load(name, json!({"settings": {"group": "search.task.example.example.com"}})).await.unwrap();
-        assert_eq!(&*generation.description().resources[0].definition.gvr.group, "search.task.example.example.com");
+        let generation = load(
+            name,
+            json!({"settings": {"group": "search.task.example.example.com"}}),
+        )
+        .await
+        .unwrap();
+        assert_eq!(
+            &*generation.description().resources[0].definition.gvr.group,
+            "search.task.example.example.com"
+        );
     }
 }

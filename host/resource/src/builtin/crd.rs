@@ -133,8 +133,12 @@ pub fn from_crd(crd: &Value) -> Result<(Definition, StructuralSchema), CrdError>
     let names = spec.names;
     let definition = Definition {
         gvr: GroupVersionResource::new(&spec.group, &version.name, &names.plural),
-        list_kind: names.list_kind.unwrap_or_else(|| format!("{}List", names.kind)),
-        singular: names.singular.unwrap_or_else(|| names.kind.to_ascii_lowercase()),
+        list_kind: names
+            .list_kind
+            .unwrap_or_else(|| format!("{}List", names.kind)),
+        singular: names
+            .singular
+            .unwrap_or_else(|| names.kind.to_ascii_lowercase()),
         kind: names.kind,
         short_names: names.short_names,
         categories: names.categories,
@@ -170,8 +174,14 @@ mod tests {
     #[test]
     fn a_definition_is_what_the_stored_version_says() {
         let (definition, schema) = from_crd(&crd()).unwrap();
-        assert_eq!(definition.gvr, GroupVersionResource::new("tasks.example.com", "v1", "tasks"));
-        assert_eq!((definition.list_kind.as_str(), definition.singular.as_str()), ("TaskList", "task"));
+        assert_eq!(
+            definition.gvr,
+            GroupVersionResource::new("tasks.example.com", "v1", "tasks")
+        );
+        assert_eq!(
+            (definition.list_kind.as_str(), definition.singular.as_str()),
+            ("TaskList", "task")
+        );
         assert!(definition.namespaced && definition.status_subresource);
         assert_eq!(definition.selectable_fields, [".spec.priority"]);
         let object = json!({"metadata": {"name": "a"}, "spec": {"priority": 11}});

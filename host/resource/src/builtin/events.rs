@@ -88,7 +88,9 @@ impl Admit for Validation {
             return Ok(Verdict::default());
         };
         let event: Value = serde_json::from_slice(object).map_err(Status::internal)?;
-        let involved = event["involvedObject"]["namespace"].as_str().unwrap_or_default();
+        let involved = event["involvedObject"]["namespace"]
+            .as_str()
+            .unwrap_or_default();
         let namespace = review.key.namespace.as_deref().unwrap_or_default();
         // Events of cluster-scoped objects live in the namespace default, or where clients before v1 put them.
         let fits = match involved {

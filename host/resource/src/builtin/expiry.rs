@@ -29,7 +29,9 @@ pub(super) async fn run(resource: Arc<StoredResource>, ttl: Duration) {
             Ok(0) => {}
             Ok(removed) => tracing::debug!(resource = %gvr, removed, "objects have expired"),
             Err(StoreError::Closed) => return,
-            Err(error) => tracing::warn!(resource = %gvr, %error, "expired objects cannot be removed"),
+            Err(error) => {
+                tracing::warn!(resource = %gvr, %error, "expired objects cannot be removed")
+            }
         }
     }
 }

@@ -83,9 +83,8 @@ pub async fn install(
     for crd in &options.crds {
         let (definition, schema) = from_crd(crd).map_err(Status::internal)?;
         let rules = Rules::default();
-        resources.push(
-            StoredResource::open(&storage, definition, Some(schema), None, rules).await?,
-        );
+        resources
+            .push(StoredResource::open(&storage, definition, Some(schema), None, rules).await?);
     }
     let reviews = access_review::resources(authorizer)?;
     let served = resources

@@ -195,7 +195,9 @@ impl Cache {
         while state.snapshots.len() >= MAX_SNAPSHOTS {
             state.snapshots.pop_first();
         }
-        state.snapshots.insert(snapshot.revision, (snapshot.objects, now));
+        state
+            .snapshots
+            .insert(snapshot.revision, (snapshot.objects, now));
     }
 }
 
@@ -220,7 +222,8 @@ impl Shared {
         state.revision = revision;
         if !changes.is_empty() || state.noticed.elapsed() >= NOTICE_PERIOD {
             state.noticed = Instant::now();
-            self.history.append(changes, ResourceVersion::single(revision));
+            self.history
+                .append(changes, ResourceVersion::single(revision));
         }
         drop(state);
         self.revision.send_replace(revision);

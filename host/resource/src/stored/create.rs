@@ -145,7 +145,7 @@ impl StoredResource {
                     },
                 )
                 .await?;
-            guards.extend(admitted.guards);
+            let _dropped = admitted.guards;
             let object = match admitted.object {
                 Some(changed) => {
                     self.check_admitted(generation, &changed)?;
@@ -186,7 +186,9 @@ impl StoredResource {
         object: &Value,
     ) -> Result<(), Status> {
         let meta = ObjectMeta::read(object).map_err(|error| {
-            Status::internal(format!("admission returned an object with wrong metadata: {error}"))
+            Status::internal(format!(
+                "admission returned an object with wrong metadata: {error}"
+            ))
         })?;
         Self::validate(generation, object, meta.causes(&self.rules))
     }

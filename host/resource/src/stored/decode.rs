@@ -26,7 +26,9 @@ pub(super) fn body(definition: &Definition, body: &[u8]) -> Result<Decoded, Stat
         ))
     };
     let value: Value = serde_json::from_slice(body).map_err(|error| {
-        unrecognized(format!("couldn't get version/kind; json parse error: {error}"))
+        unrecognized(format!(
+            "couldn't get version/kind; json parse error: {error}"
+        ))
     })?;
     if !value.is_object() {
         return Err(unrecognized("the body must be a JSON object".to_owned()));

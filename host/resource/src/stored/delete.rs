@@ -73,7 +73,11 @@ impl StoredResource {
             {
                 self.visible(revision).await;
                 // What was removed is shown as it was.
-                let shown = if removed || options.dry_run { current.revision } else { revision };
+                let shown = if removed || options.dry_run {
+                    current.revision
+                } else {
+                    revision
+                };
                 return written(&changed, shown, removed, admitted.warnings);
             }
         }
@@ -121,7 +125,11 @@ impl StoredResource {
         }
     }
 
-    fn check_preconditions(&self, current: &Current, options: &DeleteOptions) -> Result<(), Status> {
+    fn check_preconditions(
+        &self,
+        current: &Current,
+        options: &DeleteOptions,
+    ) -> Result<(), Status> {
         current.check_uid(self, options.preconditions.uid.as_deref())?;
         match &options.preconditions.resource_version {
             Some(version) if *version != current.revision.to_string() => {

@@ -62,7 +62,10 @@ impl Envelope {
 /// The stored object at its resource version.
 pub(crate) fn object(stored: &Versioned) -> Result<Object, EnvelopeError> {
     let (_, text) = Envelope::open(&stored.value)?;
-    Ok(Object::parse_at(text, ResourceVersion::single(stored.revision))?)
+    Ok(Object::parse_at(
+        text,
+        ResourceVersion::single(stored.revision),
+    )?)
 }
 
 #[cfg(test)]
@@ -77,7 +80,11 @@ mod tests {
         };
         let value = envelope.seal(br#"{"kind":"Task","metadata":{"name":"a"}}"#);
         assert_eq!(Envelope::open(&value).unwrap().0, envelope);
-        let object = object(&Versioned { value, revision: 12 }).unwrap();
+        let object = object(&Versioned {
+            value,
+            revision: 12,
+        })
+        .unwrap();
         assert_eq!(
             object.bytes(),
             r#"{"kind":"Task","metadata":{"resourceVersion":"12","name":"a"}}"#

@@ -95,7 +95,10 @@ pub(super) fn read_change(shared: &Shared, change: &joinery_store::Change) -> Op
 
 /// Compares the store with what is known and applies the difference, so that watchers go on without a gap.
 async fn relist(shared: &Shared) -> Result<u64, StoreError> {
-    let page = shared.store.list(&shared.range, ListOptions::default()).await?;
+    let page = shared
+        .store
+        .list(&shared.range, ListOptions::default())
+        .await?;
     let known = shared.state.lock().objects.clone();
     let mut gone: BTreeSet<_> = known.keys().cloned().collect();
     let mut changes = Vec::new();

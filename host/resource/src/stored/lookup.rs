@@ -10,9 +10,9 @@ use joinery_store::{Guard, KeyRange};
 use parking_lot::Mutex;
 
 use super::resource::StoredResource;
-use crate::selection::Selection;
 use super::storage::{Storage, store_failure};
 use crate::admit::{Lookup, LookupList};
+use crate::selection::Selection;
 
 /// At most so many objects of a look-up that sets no limit.
 const MAX_OBJECTS: u32 = 10_000;
@@ -127,7 +127,10 @@ impl Lookup for GuardedLookup {
             },
             continue_token: None,
         };
-        let page = upstream.list(gvr, &query).await.map_err(|e| refused(gvr, e))?;
+        let page = upstream
+            .list(gvr, &query)
+            .await
+            .map_err(|e| refused(gvr, e))?;
         let objects = page.items.iter().map(|object| object.bytes()).collect();
         Ok((objects, page.continue_token.is_some()))
     }

@@ -98,14 +98,22 @@ impl ObjectMeta {
             invalid("name", &self.name, wrong);
         }
         if !self.namespace.is_empty() {
-            invalid("namespace", &self.namespace, names::label(&self.namespace, false));
+            invalid(
+                "namespace",
+                &self.namespace,
+                names::label(&self.namespace, false),
+            );
         }
         for (key, value) in &self.labels {
             invalid("labels", key, names::qualified(key));
             invalid("labels", value, names::label_value(value));
         }
         for key in self.annotations.keys() {
-            invalid("annotations", key, names::qualified(&key.to_ascii_lowercase()));
+            invalid(
+                "annotations",
+                key,
+                names::qualified(&key.to_ascii_lowercase()),
+            );
         }
         for finalizer in &self.finalizers {
             invalid("finalizers", finalizer, names::qualified(finalizer));
@@ -114,14 +122,22 @@ impl ObjectMeta {
             let detail = "name or generateName is required";
             causes.push(Cause::required("metadata.name", detail));
         }
-        let size: usize = self.annotations.iter().map(|(k, v)| k.len() + v.len()).sum();
+        let size: usize = self
+            .annotations
+            .iter()
+            .map(|(k, v)| k.len() + v.len())
+            .sum();
         if size > MAX_ANNOTATIONS {
             causes.push(Cause::too_long("metadata.annotations", MAX_ANNOTATIONS));
         }
         let has = |name: &str| self.finalizers.iter().any(|finalizer| finalizer == name);
         if has(ORPHAN) && has(FOREGROUND) {
             let detail = format!("finalizer {FOREGROUND} and {ORPHAN} cannot be both set");
-            causes.push(Cause::invalid("metadata.finalizers", &self.finalizers, &detail));
+            causes.push(Cause::invalid(
+                "metadata.finalizers",
+                &self.finalizers,
+                &detail,
+            ));
         }
         self.owner_causes(&mut causes);
         causes
@@ -132,7 +148,11 @@ impl ObjectMeta {
         let mut controller: Option<String> = None;
         for owner in &self.owner_references {
             let members = [
-                ("apiVersion", &owner.api_version, "version must not be empty"),
+                (
+                    "apiVersion",
+                    &owner.api_version,
+                    "version must not be empty",
+                ),
                 ("kind", &owner.kind, "must not be empty"),
                 ("name", &owner.name, "must not be empty"),
                 ("uid", &owner.uid, "must not be empty"),
@@ -234,7 +254,10 @@ mod tests {
     fn causes(metadata: Value) -> Vec<String> {
         let meta = ObjectMeta::read(&json!({"metadata": metadata})).unwrap();
         let causes = meta.causes(&Rules::default());
-        causes.iter().map(|cause| format!("{}: {}", cause.field, cause.reason)).collect()
+        causes
+            .iter()
+            .map(|cause| format!("{}: {}", cause.field, cause.reason))
+            .collect()
     }
 
     #[test]
@@ -282,7 +305,9 @@ mod tests {
     #[test]
     fn nothing_new_may_hold_back_what_is_being_deleted() {
         let meta = |value: Value| ObjectMeta::read(&json!({"metadata": value})).unwrap();
-        let old = meta(json!({"name": "a", "finalizers": ["x/a"], "deletionTimestamp": "2026-01-01T00:00:00Z"}));
+        let old = meta(
+            json!({"name": "a", "finalizers": ["x/a"], "deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        );
         let new = meta(json!({"name": "a", "finalizers": ["x/a", "x/b"]}));
         let causes = new.update_causes(&old, &Rules::default());
         assert_eq!(

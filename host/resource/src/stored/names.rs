@@ -56,14 +56,22 @@ pub(super) fn qualified(name: &str) -> Vec<String> {
             rest
         }
         Some((domain, rest)) => {
-            wrong.extend(subdomain(domain, false).into_iter().map(|w| format!("prefix part {w}")));
+            wrong.extend(
+                subdomain(domain, false)
+                    .into_iter()
+                    .map(|w| format!("prefix part {w}")),
+            );
             rest
         }
     };
     if name.is_empty() {
         wrong.push("name part must be non-empty".to_owned());
     }
-    wrong.extend(too_long(name, MAX_LABEL).into_iter().map(|w| format!("name part {w}")));
+    wrong.extend(
+        too_long(name, MAX_LABEL)
+            .into_iter()
+            .map(|w| format!("name part {w}")),
+    );
     if !is_word(name) {
         wrong.push(format!("name part {LABEL_KEY}"));
     }
@@ -148,7 +156,10 @@ mod tests {
         for bad in ["", "A", "a_b", "-a", "a-", "a..b", ".a", "ä"] {
             assert_eq!(subdomain(bad, false), [SUBDOMAIN], "{bad}");
         }
-        assert_eq!(subdomain(&"a".repeat(254), false), ["must be no more than 253 bytes"]);
+        assert_eq!(
+            subdomain(&"a".repeat(254), false),
+            ["must be no more than 253 bytes"]
+        );
         assert_eq!(label("a.b", false), ["must not contain dots"]);
         assert_eq!(label("a_b", false), [LABEL]);
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use joinery_object::{ListOptions, Object, ObjectKey, ResourceVersion, Status};
 
 use super::cache::{ReadError, Snapshot};
-use crate::continue_token::ContinueToken;
 use super::replay;
 use super::resource::StoredResource;
-use crate::selection::Selection;
+use crate::continue_token::ContinueToken;
 use crate::resource::{List, Watch, WatchItem};
+use crate::selection::Selection;
 use crate::stream;
 
 /// What a resourceVersion asks for.

@@ -14,11 +14,11 @@ use joinery_schema::StructuralSchema;
 use joinery_store::{Key, KeyError, KeyRange};
 
 use super::cache::{Cache, ReadError, Snapshot};
-use crate::fields::Fields;
 use super::rules::Rules;
 use super::storage::{Storage, store_failure};
 use super::update::Body;
 use crate::admit::Admit;
+use crate::fields::Fields;
 use crate::resource::{Caller, Definition, List, PatchType, Resource, Watch, Written};
 
 /// Answers the verbs of one resource from the store.
@@ -99,7 +99,10 @@ impl StoredResource {
     ) -> Result<(), Status> {
         let old = self.definition();
         if definition.gvr != self.gvr || definition.namespaced != old.namespaced {
-            let message = format!("its objects are stored as {}, namespaced: {}", self.gvr, old.namespaced);
+            let message = format!(
+                "its objects are stored as {}, namespaced: {}",
+                self.gvr, old.namespaced
+            );
             return Err(Status::conflict(&self.gvr, "", &message));
         }
         self.generation
@@ -208,7 +211,8 @@ impl Resource for StoredResource {
         body: Bytes,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        self.write_new(caller, namespace, name, &body, options).await
+        self.write_new(caller, namespace, name, &body, options)
+            .await
     }
 
     async fn update(

@@ -64,7 +64,11 @@ impl Current {
     ///
     /// # Errors
     /// 409 for another uid.
-    pub(super) fn check_uid(&self, resource: &StoredResource, uid: Option<&str>) -> Result<(), Status> {
+    pub(super) fn check_uid(
+        &self,
+        resource: &StoredResource,
+        uid: Option<&str>,
+    ) -> Result<(), Status> {
         match uid {
             Some(uid) if uid != self.meta.uid => {
                 let message = format!(
@@ -159,7 +163,11 @@ impl StoredResource {
                 self.commit(op, guards, options.dry_run).await?
             {
                 self.visible(revision).await;
-                let revision = if options.dry_run { current.revision } else { revision };
+                let revision = if options.dry_run {
+                    current.revision
+                } else {
+                    revision
+                };
                 return Ok(Written {
                     object: object_at(&changed, revision)?,
                     created: false,
@@ -277,7 +285,11 @@ impl StoredResource {
                 .collect()
         };
         let before = old["metadata"]["generation"].as_i64().unwrap_or_default();
-        let after = if relevant(new) == relevant(old) { before } else { before + 1 };
+        let after = if relevant(new) == relevant(old) {
+            before
+        } else {
+            before + 1
+        };
         members(&mut new["metadata"]).insert("generation".to_owned(), after.into());
     }
 }
@@ -313,5 +325,10 @@ fn refuse_unknown_in_patch(
     let definition = &generation.definition;
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let cause = Cause::invalid("patch", object.to_string(), &strict_error(&unknown));
-    Err(Status::invalid(&definition.gvr.group, &definition.kind, name, vec![cause]))
+    Err(Status::invalid(
+        &definition.gvr.group,
+        &definition.kind,
+        name,
+        vec![cause],
+    ))
 }

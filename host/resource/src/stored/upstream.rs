@@ -58,7 +58,9 @@ impl Upstream for StoredUpstream {
             ..options(query)?
         };
         let resource = self.resource(gvr)?;
-        let list = resource.read_list(query.namespace.as_deref(), &options).await;
+        let list = resource
+            .read_list(query.namespace.as_deref(), &options)
+            .await;
         let list = list.map_err(failure)?;
         let items = list.items.into_iter().map(canonical_object);
         Ok(Page {
@@ -82,7 +84,9 @@ impl Upstream for StoredUpstream {
             ..options(query)?
         };
         let resource = self.resource(gvr)?;
-        let watch = resource.read_changes(query.namespace.as_deref(), &options).await;
+        let watch = resource
+            .read_changes(query.namespace.as_deref(), &options)
+            .await;
         let events = watch.map_err(failure)?.map(|item| match item {
             WatchItem::Event { kind, object, .. } => {
                 Ok(UpstreamEvent::Change(kind, canonical_object(object)?))
@@ -117,8 +121,11 @@ fn failure(status: Status) -> UpstreamError {
 fn canonical_object(object: Arc<Object>) -> Result<Arc<Object>, UpstreamError> {
     let text = object.bytes();
     // What is no UTF-8 is no object either, and fails below.
-    let is_canonical = std::str::from_utf8(&text)
-        .is_ok_and(|text| !NOT_CANONICAL.into_iter().any(|member| text.contains(member)));
+    let is_canonical = std::str::from_utf8(&text).is_ok_and(|text| {
+        !NOT_CANONICAL
+            .into_iter()
+            .any(|member| text.contains(member))
+    });
     if is_canonical {
         return Ok(object);
     }
@@ -147,14 +154,18 @@ mod tests {
     use super::*;
 
     fn object(metadata: &str) -> Arc<Object> {
-        let text = format!(r#"{{"apiVersion":"v1","kind":"Event","metadata":{{"name":"a"{metadata}}}}}"#);
+        let text =
+            format!(r#"{{"apiVersion":"v1","kind":"Event","metadata":{{"name":"a"{metadata}}}}}"#);
         Arc::new(Object::parse_at(text.into(), ResourceVersion::single(7)).unwrap())
     }
 
     #[test]
     fn canonical_objects_are_shared_and_others_made_so() {
         let plain = object("");
-        assert!(Arc::ptr_eq(&plain, &canonical_object(plain.clone()).unwrap()));
+        assert!(Arc::ptr_eq(
+            &plain,
+            &canonical_object(plain.clone()).unwrap()
+        ));
         let managed = canonical_object(object(r#","managedFields":[{"a":1}]"#)).unwrap();
         assert_eq!(managed.bytes(), plain.bytes());
     }

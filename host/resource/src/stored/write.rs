@@ -91,7 +91,12 @@ impl StoredResource {
         }
         let definition = &generation.definition;
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        Err(Status::invalid(&definition.gvr.group, &definition.kind, name, causes))
+        Err(Status::invalid(
+            &definition.gvr.group,
+            &definition.kind,
+            name,
+            causes,
+        ))
     }
 
     /// Asks the rules of the resource.
@@ -115,14 +120,15 @@ impl StoredResource {
             Some(object) => Some(serde_json::from_slice(object).map_err(Status::internal)?),
             None => None,
         };
-        let Verdict { object, warnings } =
-            admit.admit(self.gvr(), review, lookup.clone()).await?;
+        let Verdict { object, warnings } = admit.admit(self.gvr(), review, lookup.clone()).await?;
         let object = match (object, before) {
             (Some(object), Some(before)) => {
                 let mut object: Value = serde_json::from_slice(&object)
                     .ok()
                     .filter(Value::is_object)
-                    .ok_or_else(|| Status::internal("admission returned something that is no JSON object"))?;
+                    .ok_or_else(|| {
+                        Status::internal("admission returned something that is no JSON object")
+                    })?;
                 metadata::guard(&mut object, &before);
                 Some(object)
             }
@@ -147,7 +153,8 @@ impl StoredResource {
             Ok(Committed { revision, .. }) => Ok(Outcome::Committed { revision }),
             Err(TxnError::GuardFailed(failure)) => Ok(Outcome::Lost(Some(failure))),
             Err(TxnError::Store(
-                joinery_store::StoreError::Compacted { .. } | joinery_store::StoreError::Future { .. },
+                joinery_store::StoreError::Compacted { .. }
+                | joinery_store::StoreError::Future { .. },
             )) => Ok(Outcome::Lost(None)),
             Err(TxnError::Store(error)) => Err(store_failure(error)),
         }

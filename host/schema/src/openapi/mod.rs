@@ -76,17 +76,15 @@ pub fn openapi_v3_group_version(docs: &[ResourceDoc]) -> Document {
     }))
 }
 
-/// The OpenAPI v3 root: where the document of each group and version is. The keys are `<group>/<version>`.
+/// The OpenAPI v3 root: where the document of each group and version is. The keys are those of
+/// [`ResourceDoc::root`].
 #[must_use]
 pub fn openapi_v3_root(documents: &BTreeMap<String, Document>) -> Document {
     let paths: Map<String, Value> = documents
         .iter()
-        .map(|(group_version, document)| {
-            let url = format!("/openapi/v3/apis/{group_version}?hash={}", document.etag);
-            (
-                format!("apis/{group_version}"),
-                json!({"serverRelativeURL": url}),
-            )
+        .map(|(root, document)| {
+            let url = format!("/openapi/v3/{root}?hash={}", document.etag);
+            (root.clone(), json!({"serverRelativeURL": url}))
         })
         .collect();
     Document::new(&json!({"paths": paths}))

@@ -61,7 +61,7 @@ const PRODUCES: [&str; 2] = ["application/json", "application/yaml"];
 
 /// Adds the paths of a resource.
 pub(super) fn insert(doc: &ResourceDoc, version: Version, paths: &mut Map<String, Value>) {
-    let base = format!("/apis/{}/{}", doc.group, doc.version);
+    let base = format!("/{}", doc.root());
     let all = format!("{base}/{}", doc.plural);
     let (kind, list) = (doc.definition(), doc.list_definition());
     let operation = |method, action, id_verb, response: &str, also| Operation {

@@ -73,9 +73,11 @@ impl ResourceDoc {
                 detail: detail.to_owned(),
             })
         };
-        if self.group.len() > 253
-            || !self.group.contains('.')
-            || !self.group.split('.').all(is_label)
+        // The core group has no name.
+        if !self.group.is_empty()
+            && (self.group.len() > 253
+                || !self.group.contains('.')
+                || !self.group.split('.').all(is_label))
         {
             return fail(
                 "group",
@@ -128,7 +130,21 @@ impl ResourceDoc {
         self.name_of(&self.list_kind)
     }
 
+    /// Where the resources of the group and version are below the server's root: `apis/<group>/<version>`, or
+    /// `api/<version>` for the core group.
+    #[must_use]
+    pub fn root(&self) -> String {
+        if self.group.is_empty() {
+            format!("api/{}", self.version)
+        } else {
+            format!("apis/{}/{}", self.group, self.version)
+        }
+    }
+
     fn name_of(&self, kind: &str) -> String {
+        if self.group.is_empty() {
+            return format!("io.k8s.api.core.{}.{kind}", self.version);
+        }
         let mut parts: Vec<&str> = self.group.split('.').collect();
         parts.reverse();
         format!("{}.{}.{kind}", parts.join("."), self.version)

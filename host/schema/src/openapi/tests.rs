@@ -310,7 +310,7 @@ fn the_root_names_each_document_by_its_hash() {
     assert_eq!(document.etag.len(), 128);
     assert_eq!(document.etag, document.etag.to_uppercase());
     let documents = BTreeMap::from([(
-        "aggregated.tasks.example.com/v1".to_owned(),
+        "apis/aggregated.tasks.example.com/v1".to_owned(),
         document.clone(),
     )]);
     let root: Value = serde_json::from_slice(&openapi_v3_root(&documents).body).unwrap();
@@ -323,6 +323,22 @@ fn the_root_names_each_document_by_its_hash() {
         document.etag,
         openapi_v3_group_version(&[custom_task()]).etag
     );
+}
+
+#[test]
+fn the_core_group_has_no_name() {
+    let core = ResourceDoc {
+        group: String::new(),
+        ..combined_task()
+    };
+    assert_eq!(core.check(), Ok(()));
+    assert_eq!(core.root(), "api/v1");
+    let document: Value =
+        serde_json::from_slice(&openapi_v3_group_version(&[core]).body).unwrap();
+    let schemas = &document["components"]["schemas"];
+    assert!(schemas["io.k8s.api.core.v1.CombinedTask"].is_object());
+    let path = "/api/v1/namespaces/{namespace}/combinedtasks";
+    assert!(document["paths"][path].is_object(), "{}", document["paths"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 )]
 
 mod auth;
+mod delegated;
 mod discovery;
 mod errors;
 mod harness;

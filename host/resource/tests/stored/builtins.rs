@@ -1,0 +1,199 @@
+//! What standalone brings besides the resources of plugins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use joinery_object::{GroupVersionResource, ObjectKey, WriteOptions};
+use joinery_resource::builtin::BuiltinOptions;
+use joinery_resource::{Caller, Resource, StoredUpstream, User};
+use joinery_schema::StructuralSchema;
+use joinery_source::{Query, Upstream, UpstreamEvent};
+use joinery_store::Embedded;
+use serde_json::{Value, json};
+
+use crate::support::{Host, Speak, admin, bytes, crd, json as value, names, widget};
+
+fn event(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": "default"},
+        "involvedObject": {"kind": "Task", "name": "t", "namespace": "default", "uid": "u"},
+        "reason": "TaskCreated", "type": "Normal", "message": "m", "unheard": {"of": 1},
+    })
+}
+
+#[tokio::test]
+async fn every_schema_is_structural_and_every_resource_in_the_catalog() {
+    let options = BuiltinOptions {
+        crds: vec![crd("widgets", true)],
+        ..BuiltinOptions::default()
+    };
+    let host = Host::on(Arc::new(Embedded::temporary().unwrap()), options).await;
+    let catalog = host.catalog.snapshot();
+    let mut told = Vec::new();
+    for (gvr, resource) in catalog.resources() {
+        let definition = resource.definition();
+        StructuralSchema::parse(&definition.schema).unwrap();
+        assert!(definition.verbs.is_sorted());
+        told.push(gvr.to_string());
+    }
+    assert_eq!(
+        told,
+        [
+            "v1, configmaps",
+            "v1, events",
+            "v1, namespaces",
+            "authorization.k8s.io/v1, selfsubjectaccessreviews",
+            "authorization.k8s.io/v1, selfsubjectrulesreviews",
+            "coordination.k8s.io/v1, leases",
+            "example.com/v1, widgets",
+        ]
+    );
+    let widgets = host.resource("example.com", "widgets");
+    widgets.post(widget("a", json!({}))).await.unwrap();
+}
+
+#[tokio::test]
+async fn events_keep_fields_that_no_schema_knows_and_are_selected_by_their_object() {
+    let host = Host::start().await;
+    let events = host.resource("", "events");
+    events.post(event("a")).await.unwrap();
+    let mut other = event("b");
+    other["involvedObject"]["name"] = "other".into();
+    events.post(other).await.unwrap();
+    assert_eq!(events.read("a").await.unwrap()["unheard"], json!({"of": 1}));
+    let list = events
+        .all("fieldSelector=involvedObject.name=t,type=Normal")
+        .await
+        .unwrap();
+    assert_eq!(names(&list), ["a"]);
+    let mut stray = event("c");
+    stray["involvedObject"]["namespace"] = "elsewhere".into();
+    assert_eq!(events.post(stray).await.unwrap_err().code, 422);
+}
+
+#[tokio::test]
+async fn events_expire_a_while_after_their_last_write() {
+    let options = BuiltinOptions {
+        event_ttl: Duration::from_millis(600),
+        ..BuiltinOptions::default()
+    };
+    let host = Host::on(Arc::new(Embedded::temporary().unwrap()), options).await;
+    let events = host.resource("", "events");
+    let config_maps = host.resource("", "configmaps");
+    let mut watch = events.follow("").await;
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    let caller = Caller {
+        now: u64::try_from(now.as_millis()).unwrap(),
+        ..admin()
+    };
+    let options = WriteOptions::default();
+    let body = bytes(&event("a"));
+    events
+        .create(&caller, Some("default"), None, body, &options)
+        .await
+        .unwrap();
+    config_maps
+        .post(json!({"metadata": {"name": "c"}}))
+        .await
+        .unwrap();
+    events.read("a").await.unwrap();
+    assert_eq!(watch.take(2).await, ["ADDED a", "DELETED a"]);
+    config_maps.read("c").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_is_held_by_who_writes_the_version_he_read() {
+    let host = Host::start().await;
+    let leases = host.resource("coordination.k8s.io", "leases");
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"},
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}});
+    leases.post(lease).await.unwrap();
+    let read = leases.read("l").await.unwrap();
+    assert!(read["metadata"]["generation"].is_null());
+    let mut mine = read.clone();
+    mine["spec"]["holderIdentity"] = "b".into();
+    leases.put(mine).await.unwrap();
+    let mut late = read;
+    late["spec"]["holderIdentity"] = "c".into();
+    assert_eq!(leases.put(late).await.unwrap_err().code, 409);
+}
+
+#[tokio::test]
+async fn who_asks_what_he_may_do_is_told() {
+    let host = Host::start().await;
+    let catalog = host.catalog.snapshot();
+    let ask = async |user: &str, resource: &str, spec: Value| {
+        let gvr = GroupVersionResource::new("authorization.k8s.io", "v1", resource);
+        let caller = Caller {
+            user: User {
+                name: user.to_owned(),
+                ..User::default()
+            },
+            ..admin()
+        };
+        let body = bytes(&json!({"spec": spec}));
+        let review = catalog.find(&gvr).unwrap();
+        let written = review
+            .create(&caller, None, None, body, &WriteOptions::default())
+            .await;
+        written.map(|written| value(&written.object)["status"].clone())
+    };
+    let spec = json!({"resourceAttributes": {"verb": "list", "resource": "tasks", "group": "tasks.example.com"}});
+    let access = "selfsubjectaccessreviews";
+    assert_eq!(
+        ask("admin", access, spec.clone()).await.unwrap()["allowed"],
+        true
+    );
+    let denied = ask("eve", access, spec).await.unwrap();
+    assert_eq!(denied["allowed"], false);
+    assert!(
+        denied["reason"]
+            .as_str()
+            .unwrap()
+            .contains("cannot list resource \"tasks\"")
+    );
+    let path = json!({"nonResourceAttributes": {"verb": "get", "path": "/metrics"}});
+    assert_eq!(ask("eve", access, path).await.unwrap()["allowed"], false);
+    assert_eq!(ask("eve", access, json!({})).await.unwrap_err().code, 400);
+    let rules = "selfsubjectrulesreviews";
+    let all = ask("admin", rules, json!({"namespace": "default"}))
+        .await
+        .unwrap();
+    assert_eq!(all["resourceRules"][0]["verbs"], json!(["*"]));
+    let some = ask("eve", rules, json!({"namespace": "default"}))
+        .await
+        .unwrap();
+    assert_eq!(some["incomplete"], true);
+}
+
+#[tokio::test]
+async fn stored_resources_are_sources_of_views() {
+    let host = Host::start().await;
+    let widgets = host.widgets().await;
+    let upstream = StoredUpstream::new(host.storage.clone());
+    let gvr = GroupVersionResource::new("example.com", "v1", "widgets");
+    let mut object = widget("a", json!({}));
+    object["metadata"]["managedFields"] = json!([{"manager": "me"}]);
+    widgets.post(object).await.unwrap();
+    let page = upstream.list(&gvr, &Query::default()).await.unwrap();
+    assert!(value(&page.items[0])["metadata"]["managedFields"].is_null());
+    let mut watch = upstream
+        .watch(&gvr, &Query::default(), page.position)
+        .await
+        .unwrap();
+    widgets.remove("a").await.unwrap();
+    let event = futures::StreamExt::next(&mut watch).await.unwrap().unwrap();
+    match event {
+        UpstreamEvent::Change(kind, object) => {
+            assert_eq!((kind.as_str(), &*object.key().name), ("DELETED", "a"));
+            assert!(object.resource_version().position(0) > page.position);
+        }
+        UpstreamEvent::Bookmark(_) => panic!("a bookmark came first"),
+    }
+    let key = ObjectKey::new(Some("default"), "a");
+    assert!(upstream.get(&gvr, &key).await.unwrap().is_none());
+    let unknown = GroupVersionResource::new("example.com", "v2", "widgets");
+    assert!(upstream.get(&unknown, &key).await.is_err());
+}
