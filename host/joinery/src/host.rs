@@ -10,11 +10,13 @@ use joinery_resource::{Catalog, SharedAuthorizer, Storage};
 use joinery_server::{Authentication, Config, Health, Limits, Server, ServingSource, SharedTrust};
 use joinery_source::Upstream;
 use joinery_store::{Embedded, Options, Store};
+use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Common;
 use crate::manager::{Context, Manager};
+use crate::metrics::PluginMetrics;
 use crate::sources::Sources;
 
 /// What a host is made of.
@@ -39,6 +41,8 @@ pub(crate) struct Parts {
     pub(crate) trust: Arc<SharedTrust>,
     /// What health checks look at.
     pub(crate) health: Arc<Health>,
+    /// Metrics besides those of plugins and server.
+    pub(crate) registry: Registry,
 }
 
 /// A host that listens, with its plugins on their way.
@@ -80,6 +84,8 @@ impl Host {
         }));
         let loading = manager.clone();
         parts.health.ready("plugins", move || loading.ready());
+        let mut registry = parts.registry;
+        registry.register_collector(Box::new(PluginMetrics(manager.clone())));
         let server = Server::bind(
             parts.listen,
             Config {
@@ -89,7 +95,7 @@ impl Host {
                 serving: parts.serving,
                 trust: parts.trust,
                 health: parts.health.clone(),
-                registry: Default::default(),
+                registry,
                 limits: Limits::default(),
             },
         )

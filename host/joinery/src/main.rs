@@ -5,6 +5,7 @@ mod cluster;
 mod host;
 mod identity;
 mod manager;
+mod metrics;
 mod serve;
 mod sources;
 mod standalone;

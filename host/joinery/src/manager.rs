@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use joinery_object::GroupVersionResource;
-use joinery_plugin::{Generation, PluginFile, PluginSet, ResourceDescription, Runtime, Shape};
+use joinery_plugin::{
+    Generation, PluginFile, PluginSet, ResourceDescription, Runtime, Shape, Stats,
+};
 use joinery_resource::{
     Catalog, Resource, Rules, SharedAuthorizer, Storage, StoredResource, ViewResource, ViewSettings,
 };
-use joinery_source::SourceSpec;
+use joinery_source::{SourceCache, SourceSpec};
 use joinery_view::{Prepared, ViewSpec};
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, watch};
@@ -65,6 +67,8 @@ struct Slot {
     wanted: watch::Sender<Wanted>,
     /// How the last attempt went.
     state: Mutex<State>,
+    /// What serves, with its views.
+    generation: Mutex<Option<(Arc<Generation>, Vec<Arc<ViewResource>>)>>,
 }
 
 impl Slot {
@@ -73,6 +77,7 @@ impl Slot {
             serving: AsyncMutex::default(),
             wanted: watch::channel(Wanted::Unread).0,
             state: Mutex::default(),
+            generation: Mutex::default(),
         })
     }
 }
@@ -103,7 +108,69 @@ pub(crate) struct Manager {
     seen: watch::Sender<bool>,
 }
 
+/// How a plugin is doing.
+pub(crate) struct PluginReport {
+    /// Its name.
+    pub(crate) name: String,
+    /// Calls of the generation that serves; none when none does.
+    pub(crate) stats: Option<Stats>,
+    /// Why its newest file was refused.
+    pub(crate) refused: Option<String>,
+    /// Of each of its views, how many primaries it fails on.
+    pub(crate) view_failures: Vec<(String, u64)>,
+}
+
+/// How a source is doing.
+pub(crate) struct SourceReport {
+    /// Group, version and resource.
+    pub(crate) source: String,
+    /// Its label selector.
+    pub(crate) selector: String,
+    /// Of the objects held.
+    pub(crate) bytes: u64,
+    /// Whether it is listed and followed.
+    pub(crate) healthy: bool,
+}
+
 impl Manager {
+    /// How all plugins are doing.
+    pub(crate) fn report(&self) -> Vec<PluginReport> {
+        let slots = self.slots.lock();
+        slots
+            .iter()
+            .map(|(name, slot)| {
+                let generation = slot.generation.lock();
+                PluginReport {
+                    name: name.clone(),
+                    stats: generation.as_ref().map(|(generation, _)| generation.stats()),
+                    refused: match &*slot.state.lock() {
+                        State::Failed(why) => Some(why.clone()),
+                        State::Loading | State::Serving => None,
+                    },
+                    view_failures: generation.iter().flat_map(|(_, views)| views).map(|view| {
+                        let resource = view.definition().gvr.group_resource();
+                        (resource, view.failures().len() as u64)
+                    }).collect(),
+                }
+            })
+            .collect()
+    }
+
+    /// How all sources are doing.
+    pub(crate) fn source_report(&self) -> Vec<SourceReport> {
+        let caches = self.context.sources.caches();
+        let report = |cache: &Arc<SourceCache>| {
+            let (spec, state) = (cache.spec(), cache.state());
+            SourceReport {
+                source: spec.gvr.to_string(),
+                selector: spec.label_selector.clone(),
+                bytes: cache.bytes() as u64,
+                healthy: state.synced && state.error.is_none(),
+            }
+        };
+        caches.iter().map(report).collect()
+    }
+
     /// With nothing in service yet.
     pub(crate) fn new(context: Context) -> Self {
         Self {
@@ -231,6 +298,7 @@ async fn retire(context: &Context, name: &str, slot: &Slot) {
     let gone: Vec<_> = serving.keys().cloned().collect();
     context.catalog.change(&gone, []);
     serving.clear();
+    *slot.generation.lock() = None;
     info!(plugin = name, "plugin is out of service");
 }
 
@@ -383,6 +451,11 @@ async fn swap(
     context
         .catalog
         .change(&gone, next.values().map(Served::resource));
+    let views = next.values().filter_map(|served| match served {
+        Served::View(view) => Some(view.clone()),
+        Served::Stored(_) => None,
+    });
+    *slot.generation.lock() = Some((generation.clone(), views.collect()));
     *serving = next;
     Ok(())
 }

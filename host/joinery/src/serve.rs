@@ -9,6 +9,7 @@ use joinery_server::{
     SubjectAccessReviews, TokenReviews, Trust, follow_cluster_trust,
 };
 use joinery_source::{KubernetesUpstream, Upstream};
+use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -29,17 +30,22 @@ pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
         Some(cluster.clone()),
         true,
     );
+    let mut registry = Registry::default();
+    let authorizer = SubjectAccessReviews::new(client.clone());
+    authorizer.register(&mut registry);
+    let tokens = TokenReviews::new(client);
+    tokens.register(&mut registry);
     let host = Host::start(Parts {
         common: options.common,
         listen: options.listen,
         catalog: Arc::new(Catalog::new()),
         upstream: Arc::new(RoutedUpstream::new(storage.clone(), cluster)),
         storage,
-        authorizer: Arc::new(SubjectAccessReviews::new(client.clone())),
+        authorizer: Arc::new(authorizer),
         authentication: Authentication::new(vec![
             Box::new(FrontProxyHeaders::new(trust.clone())),
             Box::new(ClientCertificates::new(trust.clone())),
-            Box::new(TokenReviews::new(client)),
+            Box::new(tokens),
         ]),
         serving: ServingSource::Files {
             certificate: options.tls_cert_file,
@@ -47,6 +53,7 @@ pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
         },
         trust,
         health: Health::new(),
+        registry,
     })
     .await?;
     info!(address = %host.address(), "serving");

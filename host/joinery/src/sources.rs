@@ -37,4 +37,9 @@ impl Sources {
         caches.insert(spec, Arc::downgrade(&cache));
         cache
     }
+
+    /// All that are in use.
+    pub(crate) fn caches(&self) -> Vec<Arc<SourceCache>> {
+        self.caches.lock().values().filter_map(Weak::upgrade).collect()
+    }
 }

@@ -9,6 +9,7 @@ use joinery_resource::{Catalog, MASTERS, StoredUpstream, User};
 use joinery_server::{
     AllowAuthenticated, Authentication, Health, ServingSource, SharedTrust, StaticTokens, Trust,
 };
+use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -61,6 +62,7 @@ pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<
         },
         trust: SharedTrust::new(Trust::default()),
         health: Health::new(),
+        registry: Registry::default(),
     })
     .await?;
     let url = format!("https://{}", host.address());

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -24,7 +25,7 @@ pub struct Object {
     created: Box<str>,
     resource_version: ResourceVersion,
     body: Body,
-    row: OnceLock<Row>,
+    row: RwLock<Option<(Bytes, Arc<Row>)>>,
 }
 
 /// The text, with the place of metadata.resourceVersion known, so that it can be exchanged.
@@ -313,7 +314,7 @@ impl Object {
             created: read.created,
             resource_version,
             body,
-            row: OnceLock::new(),
+            row: RwLock::default(),
         }
     }
 
@@ -339,7 +340,7 @@ impl Object {
             created: self.created.clone(),
             resource_version: version,
             body: Body::Cut(head, piece, tail),
-            row: OnceLock::new(),
+            row: RwLock::default(),
         }
     }
 
@@ -434,9 +435,20 @@ impl Object {
         }
     }
 
-    /// The row of this object in a Table, made on first use.
-    pub fn row(&self, make: impl FnOnce() -> Row) -> &Row {
-        self.row.get_or_init(make)
+    /// The row of this object in a Table of these columns, made on first use.
+    ///
+    /// `columns` is shared text; other columns, as another generation of a plugin may have, make another row.
+    pub fn row(&self, columns: &Bytes, make: impl FnOnce() -> Row) -> Arc<Row> {
+        let same = |(of, row): &(Bytes, Arc<Row>)| {
+            let same = of.as_ptr() == columns.as_ptr() && of.len() == columns.len();
+            same.then(|| row.clone())
+        };
+        if let Some(row) = self.row.read().as_ref().and_then(same) {
+            return row;
+        }
+        let row = Arc::new(make());
+        *self.row.write() = Some((columns.clone(), row.clone()));
+        row
     }
 }
 
@@ -534,6 +546,15 @@ mod tests {
             matches!(result, Err(ObjectError::Malformed(_))),
             "{result:?}"
         );
+    }
+
+    #[test]
+    fn a_row_is_made_once_for_the_same_columns() {
+        let object = Object::parse(text(r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#)).unwrap();
+        let (columns, others) = (Bytes::from("[1]".to_owned()), Bytes::from("[1]".to_owned()));
+        let first = object.row(&columns, Row::default);
+        assert!(Arc::ptr_eq(&first, &object.row(&columns, || unreachable!())));
+        assert!(!Arc::ptr_eq(&first, &object.row(&others, Row::default)));
     }
 
     #[test]

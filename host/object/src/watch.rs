@@ -156,11 +156,9 @@ impl Change {
     /// Whether one who has seen `version` lacks this change.
     pub fn is_news_at(&self, version: &ResourceVersion) -> bool {
         let lacks = |(source, cause): (usize, &u64)| *cause > version.position(source);
-        if self.exchanged {
-            // Who is past the exchange has seen it, unless he comes from a replica where it took place later.
-            return self.at.elapsed() < EXCHANGE || self.position.covers(version);
-        }
-        self.causes.iter().enumerate().any(lacks)
+        // Who is past the exchange has seen it, unless he comes from a replica where it took place later.
+        let unseen = || self.at.elapsed() < EXCHANGE || self.position.covers(version);
+        self.causes.iter().enumerate().any(lacks) || (self.exchanged && unseen())
     }
 
     /// What a watcher that selects objects is told: leaving the selection is DELETED with the old object at the new

@@ -194,7 +194,10 @@ mod tests {
             }
         );
         // After its last export there are only names for debuggers.
-        let export = whole.windows(4).rposition(|bytes| bytes == b"join").unwrap();
+        let export = whole
+            .windows(4)
+            .rposition(|bytes| bytes == b"join")
+            .unwrap();
         for end in 0..export + 4 {
             assert!(
                 inspect(&whole[..end]).is_err(),

@@ -1,6 +1,7 @@
 //! Calls into a plugin: instances, how many, for how long, and what becomes of them.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -31,6 +32,8 @@ const WARM_CALLS: u32 = 10_000;
 const QUEUE: u32 = 64;
 /// How long they wait.
 const QUEUE_TIME: Duration = Duration::from_secs(2);
+/// Between two looks for warm instances, while somebody waits for a slot.
+const EVICT_TIME: Duration = Duration::from_millis(20);
 
 /// What all plugins share.
 pub(crate) struct Shared {
@@ -39,6 +42,8 @@ pub(crate) struct Shared {
     guests: Handle,
     ticker: Ticker,
     slots: Arc<Semaphore>,
+    /// Callers that wait for a slot.
+    wanted: AtomicU32,
     pools: Mutex<Vec<Weak<Pool>>>,
 }
 
@@ -56,6 +61,7 @@ impl Shared {
             guests,
             ticker,
             slots,
+            wanted: AtomicU32::new(0),
             pools: Mutex::default(),
         })
     }
@@ -65,9 +71,21 @@ impl Shared {
         if let Ok(slot) = self.slots.clone().try_acquire_owned() {
             return Some(slot);
         }
-        self.evict_one();
-        let slot = self.slots.clone().acquire_owned();
-        tokio::time::timeout(QUEUE_TIME, slot).await.ok()?.ok()
+        // From now on no instance is kept; those that were kept until now go one by one.
+        let _wanted = Counted::one(&self.wanted);
+        let slot = pin!(self.slots.clone().acquire_owned());
+        let evict = async {
+            loop {
+                self.evict_one();
+                tokio::time::sleep(EVICT_TIME).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            slot = slot => slot.ok(),
+            () = evict => None,
+            () = tokio::time::sleep(QUEUE_TIME) => None,
+        }
     }
 
     fn evict_one(&self) {
@@ -289,13 +307,12 @@ impl Pool {
         if let Ok(permit) = self.permits.clone().try_acquire_owned() {
             return Ok(permit);
         }
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= QUEUE {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let waiting = Counted::one(&self.waiting);
+        if self.waiting.load(Ordering::SeqCst) > QUEUE {
             return Err(self.busy("too many calls wait already"));
         }
-        let waited = Waiting(&self.waiting);
         let permit = tokio::time::timeout(QUEUE_TIME, self.permits.clone().acquire_owned()).await;
-        drop(waited);
+        drop(waiting);
         match permit {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(self.busy("no call ended in time")),
@@ -337,6 +354,7 @@ impl Pool {
 
     fn keep(&self, instance: Instance) {
         if self.limits.reuse == Reuse::Never
+            || self.shared.wanted.load(Ordering::SeqCst) > 0
             || instance.calls >= WARM_CALLS
             || instance.store.data().memory.used > WARM_MEMORY
         {
@@ -409,10 +427,18 @@ impl Pool {
     }
 }
 
-struct Waiting<'a>(&'a AtomicU32);
+/// One more in a count, until it is dropped.
+struct Counted<'a>(&'a AtomicU32);
 
-impl Drop for Waiting<'_> {
+impl<'a> Counted<'a> {
+    fn one(count: &'a AtomicU32) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }

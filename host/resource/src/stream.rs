@@ -16,6 +16,9 @@ use crate::resource::{Watch, WatchItem};
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 /// The last bookmark comes so long before the watch ends, so that the client resumes from a young version.
 const BEFORE_TIMEOUT: Duration = Duration::from_secs(2);
+/// So long one who came with a version may know what other replicas have seen and this one has not. It is longer than an
+/// upstream that hangs goes unnoticed.
+const SETTLING: Duration = Duration::from_secs(120);
 
 impl From<TooOld> for WatchItem {
     fn from(error: TooOld) -> Self {
@@ -25,7 +28,10 @@ impl From<TooOld> for WatchItem {
 
 /// The events of a change as one watcher is told them; none when it is not in the selection.
 pub(crate) fn event(change: &Arc<Change>, selects: &impl Fn(&Object) -> bool) -> Option<WatchItem> {
-    let (kind, object) = change.event(selects)?;
+    item(change, change.event(selects)?)
+}
+
+fn item(change: &Arc<Change>, (kind, object): (EventType, Arc<Object>)) -> Option<WatchItem> {
     if let Some(failure) = change.failure() {
         return Some(WatchItem::Error(failure.clone()));
     }
@@ -48,11 +54,20 @@ pub(crate) fn added(objects: impl IntoIterator<Item = Arc<Object>>) -> Vec<Watch
         .collect()
 }
 
+/// As [`event`], for one who came with a version, perhaps from elsewhere: an object that he may know otherwise is told
+/// again, also where it is here as it was before.
+fn event_again(change: &Arc<Change>, selects: &impl Fn(&Object) -> bool) -> Option<WatchItem> {
+    change.new_object()?;
+    item(change, change.event_again(selects)?)
+}
+
 struct State<S> {
     head: std::vec::IntoIter<WatchItem>,
     follower: Follower,
     position: ResourceVersion,
     selects: S,
+    /// Until then all is told again that he may know otherwise.
+    settled: Instant,
     bookmarks: Option<Bookmarks>,
     over: bool,
 }
@@ -104,11 +119,42 @@ pub fn follow<S>(
 where
     S: Fn(&Object) -> bool + Send + Sync + 'static,
 {
+    let settled = Instant::now();
+    follow_until_settled(settled, head, position, follower, selects, options)
+}
+
+/// As [`follow`], of a view and for one who came with a version, which may be another replica's.
+pub(crate) fn follow_from_elsewhere<S>(
+    head: Vec<WatchItem>,
+    position: ResourceVersion,
+    follower: Follower,
+    selects: S,
+    options: &ListOptions,
+) -> Watch
+where
+    S: Fn(&Object) -> bool + Send + Sync + 'static,
+{
+    let settled = Instant::now() + SETTLING;
+    follow_until_settled(settled, head, position, follower, selects, options)
+}
+
+fn follow_until_settled<S>(
+    settled: Instant,
+    head: Vec<WatchItem>,
+    position: ResourceVersion,
+    follower: Follower,
+    selects: S,
+    options: &ListOptions,
+) -> Watch
+where
+    S: Fn(&Object) -> bool + Send + Sync + 'static,
+{
     let state = State {
         head: head.into_iter(),
         follower,
         position,
         selects,
+        settled,
         bookmarks: options
             .allow_watch_bookmarks
             .then(|| Bookmarks::new(options.timeout_seconds)),
@@ -133,13 +179,16 @@ where
                 }
             };
             tokio::select! {
-                biased;
                 next = state.follower.next() => match next {
                     Ok((changes, position)) => {
                         state.position = position;
+                        let settling = Instant::now() < state.settled;
                         let items: Vec<_> = changes
                             .iter()
-                            .filter_map(|change| event(change, &state.selects))
+                            .filter_map(|change| match change.is_silent() {
+                                true if settling => event_again(change, &state.selects),
+                                _ => event(change, &state.selects),
+                            })
                             .collect();
                         state.head = items.into_iter();
                     }

@@ -5,19 +5,22 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use futures::{StreamExt, stream};
+use futures::future::select_all;
+use futures::{FutureExt, StreamExt, stream};
 use joinery_object::{
     ListOptions, Object, ObjectKey, ResourceVersion, ResourceVersionMatch, Status,
 };
 use joinery_source::{Query, Upstream};
-use joinery_view::{LivePage, Prepared, Primaries, Reach, View, ViewSnapshot, read_live};
+use joinery_view::{
+    LivePage, Prepared, Primaries, Reach, Replayed, ResumeError, View, ViewSnapshot, read_live,
+};
 
 use crate::access::{Attributes, SharedAuthorizer, check};
 use crate::continue_token::ContinueToken;
 use crate::fields::Fields;
 use crate::resource::{Caller, Definition, List, Resource, Watch, WatchItem};
 use crate::selection::Selection;
-use crate::stream::{added, follow};
+use crate::stream::{added, follow, follow_from_elsewhere};
 
 /// So long a request waits for a version that is not here yet (k8s.io/apiserver/pkg/storage/cacher blockTimeout).
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -57,6 +60,23 @@ struct Current {
     mode: Mode,
     security: Security,
     fields: Fields,
+}
+
+impl From<Replayed> for WatchItem {
+    fn from(replayed: Replayed) -> Self {
+        match replayed {
+            Replayed::Event {
+                kind,
+                object,
+                change,
+            } => Self::Event {
+                kind,
+                object,
+                change,
+            },
+            Replayed::Failure(status) => Self::Error(status),
+        }
+    }
 }
 
 impl From<ViewSettings> for Current {
@@ -161,8 +181,15 @@ impl ViewResource {
             positions[0] = plain;
             return Ok(ResourceVersion::of_positions(&positions));
         }
-        ResourceVersion::parse(text, count)
-            .map_err(|error| Status::bad_request(format!("resourceVersion: {error}")))
+        ResourceVersion::parse(text, count).map_err(|error| {
+            let why = format!("resourceVersion: {error}");
+            // A number may be from a time when the view read other sources: who brings it must list again, which
+            // clients do after 410 only.
+            match text.bytes().all(|b| b.is_ascii_digit()) {
+                true if !text.is_empty() => Status::expired(why),
+                _ => Status::bad_request(why),
+            }
+        })
     }
 
     /// Waits for a version; `0` is always there.
@@ -176,6 +203,31 @@ impl ViewResource {
         }
         let current = self.view.snapshot().version;
         Err(Status::too_large_resource_version(text, current))
+    }
+
+    /// Ends a watch when a source has not been heard of for so long that silence says nothing any more.
+    fn until_stale(&self, watch: Watch) -> Watch {
+        let sources = self.view.sources().into_iter().map(|source| {
+            let (mut state, gvr) = (source.watch_state(), source.spec().gvr.clone());
+            async move {
+                match state.wait_for(|state| state.stale).await {
+                    Ok(_) => Status::service_unavailable(format!("{gvr} cannot be watched now"))
+                        .with_retry_after(1),
+                    Err(_) => Status::expired(format!("{gvr} is not read any more")),
+                }
+            }
+            .boxed()
+        });
+        let stale = select_all(sources);
+        stream::unfold(Some((watch, stale)), |state| async move {
+            let (mut watch, mut stale) = state?;
+            tokio::select! {
+                biased;
+                item = watch.next() => Some((item?, Some((watch, stale)))),
+                (why, ..) = &mut stale => Some((WatchItem::Error(why), None)),
+            }
+        })
+        .boxed()
     }
 
     async fn read_live(&self, primaries: &Primaries) -> Result<LivePage, Status> {
@@ -206,8 +258,15 @@ impl ViewResource {
         let mut positions = vec![0; self.view.sources().len()];
         positions[0] = primary.resource_version().position(0);
         let version = ResourceVersion::of_positions(&positions);
-        self.view.wait_for(&version, PATIENCE).await;
-        find(&self.view.snapshot(), key).unwrap_or_else(|| Err(self.not_found(current, key)))
+        let arrived = self.view.wait_for(&version, PATIENCE).await;
+        match find(&self.view.snapshot(), key) {
+            Some(found) => found,
+            None if arrived => Err(self.not_found(current, key)),
+            None => Err(Status::service_unavailable(format!(
+                "{gvr} {key} is there, but has not arrived in the cache"
+            ))
+            .with_retry_after(1)),
+        }
     }
 
     async fn list_live(
@@ -216,6 +275,11 @@ impl ViewResource {
         namespace: Option<&str>,
         options: &ListOptions,
     ) -> Result<List, Status> {
+        if options.resource_version_match == Some(ResourceVersionMatch::Exact) {
+            return Err(Status::expired(
+                "this view is read from its sources as they are now: no other version can be had",
+            ));
+        }
         let token = options
             .continue_token
             .as_deref()
@@ -425,30 +489,25 @@ impl Resource for ViewResource {
         if let Some(version) = version.filter(|_| !initial) {
             let resumed = match self
                 .view
-                .since(&version, |object| selection.matches(object))
+                .resume(&version, |object| selection.matches(object))
+                .await
             {
                 Ok(resumed) => resumed,
-                Err(error) => {
+                Err(ResumeError::TooOld(error)) => {
                     let error = WatchItem::from(error);
                     return Ok(stream::iter([error]).boxed());
                 }
+                Err(ResumeError::Upstream(error)) => return Err(error.into()),
             };
-            let head = resumed
-                .events
-                .into_iter()
-                .map(|(kind, object, change)| WatchItem::Event {
-                    kind,
-                    object,
-                    change,
-                })
-                .collect();
-            return Ok(follow(
+            let head = resumed.events.into_iter().map(WatchItem::from).collect();
+            let watch = follow_from_elsewhere(
                 head,
                 resumed.version,
                 resumed.follower,
                 move |object| selection.matches(object),
                 options,
-            ));
+            );
+            return Ok(self.until_stale(watch));
         }
         let (snapshot, follower) = self.view.subscribe();
         let mut head = Vec::new();
@@ -461,12 +520,13 @@ impl Resource for ViewResource {
                 });
             }
         }
-        Ok(follow(
+        let watch = follow(
             head,
             snapshot.version,
             follower,
             move |object| selection.matches(object),
             options,
-        ))
+        );
+        Ok(self.until_stale(watch))
     }
 }

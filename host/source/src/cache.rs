@@ -1,11 +1,8 @@
 //! One upstream resource, kept in memory by one list and one watch.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use futures::StreamExt;
 use imbl::OrdMap;
 use joinery_object::{
     Bounds, Change, EventType, Follower, GroupVersionResource, History, Object, ObjectKey,
@@ -14,15 +11,10 @@ use joinery_object::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tracing::{debug, info, warn};
+use tokio::time::Instant;
 
-use crate::upstream::{Query, Upstream, UpstreamError, UpstreamEvent};
-
-/// Objects a page of the first list: large enough to be quick, small enough to fit any server's limits.
-const PAGE: u32 = 500;
-/// The first wait after a failure; it doubles up to [`LONGEST_WAIT`].
-const SHORTEST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+use crate::feed::{SILENCE, feed, probe};
+use crate::upstream::{Query, Upstream, UpstreamError};
 
 /// What a cache holds. Views that read the same share one cache.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +30,7 @@ pub struct SourceSpec {
 }
 
 impl SourceSpec {
-    fn query(&self) -> Query {
+    pub(crate) fn query(&self) -> Query {
         Query {
             label_selector: self.label_selector.clone(),
             field_selector: self.field_selector.clone(),
@@ -54,6 +46,8 @@ pub struct CacheState {
     pub synced: bool,
     /// What went wrong last, while it is still so.
     pub error: Option<String>,
+    /// Upstream has not been heard of for most of a minute: what is held may be long past.
+    pub stale: bool,
 }
 
 struct Content {
@@ -69,12 +63,16 @@ pub struct SourceCache {
     feeder: JoinHandle<()>,
 }
 
-struct Shared {
-    spec: SourceSpec,
-    upstream: Arc<dyn Upstream>,
+pub(crate) struct Shared {
+    pub(crate) spec: SourceSpec,
+    pub(crate) upstream: Arc<dyn Upstream>,
     /// None until the first list is complete.
     content: Mutex<Option<Content>>,
     state: watch::Sender<CacheState>,
+    /// The position that readers want to be reached.
+    pub(crate) wanted: watch::Sender<u64>,
+    /// When upstream last said anything.
+    heard: Mutex<Instant>,
     bytes: AtomicUsize,
 }
 
@@ -92,6 +90,8 @@ impl SourceCache {
             upstream,
             content: Mutex::new(None),
             state: watch::channel(CacheState::default()).0,
+            wanted: watch::channel(0).0,
+            heard: Mutex::new(Instant::now()),
             bytes: AtomicUsize::new(0),
         });
         Self {
@@ -108,6 +108,29 @@ impl SourceCache {
     /// Where it comes from.
     pub fn upstream(&self) -> &Arc<dyn Upstream> {
         &self.shared.upstream
+    }
+
+    /// Follows how it is doing; ends with the cache.
+    pub fn watch_state(&self) -> watch::Receiver<CacheState> {
+        self.shared.state.subscribe()
+    }
+
+    /// Sees to it that a position is reached which upstream has reached.
+    ///
+    /// A watch without bookmarks does not say how far it has come while there is nothing to tell. That nothing is missing
+    /// up to a position, only a list can say, which is taken over as the changes that led to it.
+    pub async fn catch_up(&self, position: u64) {
+        if self.position() >= position {
+            return;
+        }
+        // A position that upstream does not know is worth no list.
+        if probe(&self.shared).await.is_ok_and(|now| now >= position) {
+            self.shared.wanted.send_if_modified(|wanted| {
+                let further = *wanted < position;
+                *wanted = position.max(*wanted);
+                further
+            });
+        }
     }
 
     /// Waits until the first list is complete.
@@ -148,6 +171,17 @@ impl SourceCache {
             .cloned()
     }
 
+    /// The position of the last object that changed after one position and up to another, and not since.
+    pub(crate) fn last_between(&self, after: u64, to: u64) -> u64 {
+        let content = self.shared.content.lock();
+        let objects = content.iter().flat_map(|content| content.objects.values());
+        objects
+            .map(|object| object.resource_version().position(0))
+            .filter(|position| *position > after && *position <= to)
+            .max()
+            .unwrap_or(after)
+    }
+
     /// The changes of the last minutes. None before the first list.
     pub fn history(&self) -> Option<Arc<History>> {
         Some(self.shared.content.lock().as_ref()?.history.clone())
@@ -155,12 +189,18 @@ impl SourceCache {
 
     /// The position up to which all is known; 0 before the first list.
     pub fn position(&self) -> u64 {
-        self.history()
-            .map_or(0, |history| history.position().position(0))
+        self.shared.position()
     }
 }
 
 impl Shared {
+    /// The position up to which all is known; 0 before the first list.
+    pub(crate) fn position(&self) -> u64 {
+        let content = self.content.lock();
+        let history = content.as_ref().map(|content| &content.history);
+        history.map_or(0, |history| history.position().position(0))
+    }
+
     fn weigh(&self, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) {
         self.bytes
             .fetch_add(new.map_or(0, |o| o.len()), Ordering::Relaxed);
@@ -168,18 +208,28 @@ impl Shared {
             .fetch_sub(old.map_or(0, |o| o.len()), Ordering::Relaxed);
     }
 
-    fn report(&self, error: Option<&UpstreamError>) {
+    /// Upstream was heard of.
+    pub(crate) fn heard(&self) {
+        *self.heard.lock() = Instant::now();
         self.state.send_if_modified(|state| {
-            let error = error.map(ToString::to_string);
-            let changed = state.error != error;
-            state.error = error;
+            let changed = state.stale || state.error.is_some();
+            state.stale = false;
+            state.error = None;
             changed
+        });
+    }
+
+    pub(crate) fn report(&self, error: &UpstreamError) {
+        let stale = self.heard.lock().elapsed() >= SILENCE;
+        self.state.send_modify(|state| {
+            state.error = Some(error.to_string());
+            state.stale = stale;
         });
     }
 
     /// Takes over a whole list: at first as it is, later as the changes that led to it, so that nobody who follows has
     /// to begin anew.
-    fn replace(&self, listed: OrdMap<ObjectKey, Arc<Object>>, position: u64) {
+    pub(crate) fn replace(&self, listed: OrdMap<ObjectKey, Arc<Object>>, position: u64) {
         let mut guard = self.content.lock();
         match guard.as_mut() {
             None => {
@@ -192,31 +242,49 @@ impl Shared {
                 });
             }
             Some(content) => {
-                let changes = difference(&content.objects, &listed, position);
+                let reached = content.history.position().position(0);
+                let changes = difference(&content.objects, &listed, reached, position);
                 for change in &changes {
                     self.weigh(change.old(), change.new_object());
                 }
                 content.objects = listed;
-                content
-                    .history
-                    .append(changes, ResourceVersion::single(position));
+                let position = ResourceVersion::single(position);
+                content.history.append(changes, position);
             }
         }
         drop(guard);
-        self.state.send_replace(CacheState {
-            synced: true,
-            error: None,
-        });
+        self.state.send_modify(|state| state.synced = true);
     }
 
-    fn apply(&self, kind: EventType, object: Arc<Object>) {
+    /// The resource is not there, or no longer: there are no objects, and no position to watch from.
+    pub(crate) fn gone(&self) {
+        let held = self.content.lock().as_ref().map(|content| {
+            let reached = content.history.position().position(0);
+            (reached, content.objects.is_empty())
+        });
+        match held {
+            None => self.replace(OrdMap::new(), 0),
+            // The loss is a change that has no position of its own; the next one is never used for an object of it,
+            // for making the resource anew takes one too.
+            Some((reached, false)) => self.replace(OrdMap::new(), reached + 1),
+            Some((_, true)) => {}
+        }
+    }
+
+    pub(crate) fn apply(&self, kind: EventType, object: Arc<Object>) {
         let mut guard = self.content.lock();
         let Some(content) = guard.as_mut() else {
             return;
         };
         let position = object.resource_version().clone();
-        if content.history.position().covers(&position) {
-            // Told again after a reconnect.
+        let reached = content.history.position();
+        let held = content.objects.get(object.key());
+        let known = match kind {
+            EventType::Deleted => held.is_none(),
+            _ => held.is_some_and(|held| *held.resource_version() == position),
+        };
+        // Told again after a reconnect. Several changes of one transaction have the same position.
+        if reached > position || (reached == position && known) {
             return;
         }
         let (old, new) = match kind {
@@ -232,7 +300,7 @@ impl Shared {
         content.history.append(change.map(Arc::new), position);
     }
 
-    fn advance(&self, position: u64) {
+    pub(crate) fn advance(&self, position: u64) {
         if let Some(content) = self.content.lock().as_ref() {
             let position = ResourceVersion::single(position);
             if !content.history.position().covers(&position) {
@@ -242,125 +310,38 @@ impl Shared {
     }
 }
 
-/// The changes between two states, in the order of their versions where these are known.
+/// The changes between two states, at positions after `reached` and up to `position`.
 ///
-/// When an object went is not known any more: that is told last, and all but the last of several that share a position
-/// stay at the position before, so that who resumes from one of them is told the others again rather than never.
+/// What came between is not known, neither of the objects that went nor of those that changed more than once: until
+/// all has been told, nobody may claim to have seen more than before. So the changes stay at the old position, and only
+/// what comes after them is at the new one.
 fn difference(
     old: &OrdMap<ObjectKey, Arc<Object>>,
     new: &OrdMap<ObjectKey, Arc<Object>>,
+    reached: u64,
     position: u64,
 ) -> Vec<Arc<Change>> {
-    let mut changed = BTreeMap::new();
-    for (key, object) in new {
-        let before = old.get(key);
-        if before.is_none_or(|o| o.resource_version() != object.resource_version()) {
-            let at = object.resource_version().position(0);
-            changed.insert((at, key.clone()), (before.cloned(), Some(object.clone())));
-        }
-    }
-    for (key, object) in old {
-        if !new.contains_key(key) {
-            changed.insert((position, key.clone()), (Some(object.clone()), None));
-        }
-    }
-    let mut reached = 0;
-    let mut last_at = BTreeMap::new();
-    for (at, key) in changed.keys() {
-        last_at.insert(*at, key.clone());
-    }
-    changed
-        .into_iter()
-        .map(|((at, key), (old, new))| {
-            if last_at.get(&at) == Some(&key) {
-                reached = at;
-            }
-            Arc::new(Change::new(
-                ResourceVersion::single(reached),
-                &[at],
-                old,
-                new,
-            ))
-        })
-        .collect()
-}
-
-async fn list(shared: &Shared) -> Result<(OrdMap<ObjectKey, Arc<Object>>, u64), UpstreamError> {
-    let mut query = Query {
-        limit: PAGE,
-        ..shared.spec.query()
+    let change = |before: Option<&Arc<Object>>, after: Option<&Arc<Object>>| {
+        let version = ResourceVersion::single(reached);
+        let change = Change::new(version, &[position], before.cloned(), after.cloned());
+        Arc::new(change.merged())
     };
-    let mut objects = OrdMap::new();
-    loop {
-        let page = match shared.upstream.list(&shared.spec.gvr, &query).await {
-            Err(UpstreamError::NoSuchResource(_)) if shared.spec.optional => {
-                return Ok((OrdMap::new(), 0));
-            }
-            other => other?,
-        };
-        objects.extend(page.items.into_iter().map(|o| (o.key().clone(), o)));
-        match page.continue_token {
-            None => return Ok((objects, page.position)),
-            token => query.continue_token = token,
-        }
-    }
-}
-
-/// Watches until the stream ends.
-async fn follow(shared: &Shared, after: u64) -> Result<(), UpstreamError> {
-    let mut events = shared
-        .upstream
-        .watch(&shared.spec.gvr, &shared.spec.query(), after)
-        .await?;
-    shared.report(None);
-    while let Some(event) = events.next().await {
-        match event? {
-            UpstreamEvent::Change(kind, object) => shared.apply(kind, object),
-            UpstreamEvent::Bookmark(position) => shared.advance(position),
-        }
-    }
-    Ok(())
-}
-
-async fn feed(shared: Arc<Shared>) {
-    let mut wait = SHORTEST_WAIT;
-    let mut list_again = true;
-    loop {
-        let result = if list_again {
-            list(&shared).await.map(|(objects, position)| {
-                info!(
-                    source = %shared.spec.gvr, selector = %shared.spec.label_selector,
-                    objects = objects.len(), position, "source listed"
-                );
-                shared.replace(objects, position);
-                // An optional resource that is not there has no position to watch from: look again later.
-                list_again = position == 0;
-            })
-        } else {
-            let after = shared
-                .content
-                .lock()
-                .as_ref()
-                .map_or(0, |content| content.history.position().position(0));
-            follow(&shared, after).await
-        };
-        match result {
-            Ok(()) if list_again => tokio::time::sleep(LONGEST_WAIT).await,
-            Ok(()) => wait = SHORTEST_WAIT,
-            Err(UpstreamError::Expired(why)) => {
-                debug!(source = %shared.spec.gvr, why, "history is gone, listing again");
-                list_again = true;
-            }
-            Err(error) => {
-                // A resource that was there and is gone has lost its objects.
-                list_again |= matches!(error, UpstreamError::NoSuchResource(_));
-                warn!(source = %shared.spec.gvr, %error, "source cannot be read, trying again");
-                shared.report(Some(&error));
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(LONGEST_WAIT);
-            }
-        }
-    }
+    let gone = old.iter().filter(|(key, _)| !new.contains_key(*key));
+    let mut changes: Vec<_> = gone.map(|(_, object)| change(Some(object), None)).collect();
+    let mut changed: Vec<_> = new
+        .iter()
+        .map(|(key, object)| (old.get(key), object))
+        .filter(|(before, object)| {
+            before.is_none_or(|o| o.resource_version() != object.resource_version())
+        })
+        .collect();
+    changed.sort_by_key(|(_, object)| object.resource_version());
+    changes.extend(
+        changed
+            .into_iter()
+            .map(|(before, object)| change(before, Some(object))),
+    );
+    changes
 }
 
 #[cfg(test)]
@@ -382,27 +363,25 @@ mod tests {
             object("d", 4),
         ]);
         let new = OrdMap::from_iter([object("a", 1), object("b", 9), object("e", 7)]);
-        let told: Vec<_> = difference(&old, &new, 12)
+        let changes = difference(&old, &new, 4, 12);
+        let told: Vec<_> = changes
             .iter()
             .map(|change| {
                 let (old, new) = (change.old().is_some(), change.new_object().is_some());
-                let name = change.key().unwrap().name.to_string();
-                (name, old, new, change.position().position(0))
+                (change.key().unwrap().name.to_string(), old, new)
             })
             .collect();
         assert_eq!(
             told,
             [
-                ("e".to_owned(), false, true, 7),
-                ("b".to_owned(), true, true, 9),
-                // Both went by 12; who has seen only the first must be told the second.
-                ("c".to_owned(), true, false, 9),
-                ("d".to_owned(), true, false, 12),
+                ("c".to_owned(), true, false),
+                ("d".to_owned(), true, false),
+                ("e".to_owned(), false, true),
+                ("b".to_owned(), true, true),
             ]
         );
-        let history = Arc::new(History::new(ResourceVersion::single(4), Bounds::default()));
-        history.append(difference(&old, &new, 12), ResourceVersion::single(12));
-        let missed = |at| history.since(&ResourceVersion::single(at)).unwrap().0.len();
-        assert_eq!((missed(4), missed(9), missed(12)), (4, 2, 0));
+        // Who has been told some of them may lack any other.
+        assert!(changes.iter().all(|change| change.position().position(0) == 4));
+        assert!(changes.iter().all(|change| change.cause(0) == 12));
     }
 }

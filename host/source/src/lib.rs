@@ -1,7 +1,10 @@
 //! Upstream resources, and caches of them as raw bytes.
 
 mod cache;
+mod feed;
 mod kubernetes;
+mod past;
+pub mod testing;
 mod upstream;
 
 pub use cache::{CacheState, SourceCache, SourceSpec};

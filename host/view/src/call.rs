@@ -4,7 +4,13 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::join::JoinError;
+
+/// Bytes that go into the guest with one call: large enough that the call's own cost vanishes, small enough that
+/// others get their turn and the host's limits on a call are far.
+pub(crate) const CALL_BYTES: usize = 256 * 1024;
 
 /// Between tries while the plugin is busy.
 const BUSY_WAIT: Duration = Duration::from_millis(20);
@@ -74,6 +80,33 @@ where
             }
         }
     }
+    Ok(results)
+}
+
+/// As [`bisect`], in calls of about [`CALL_BYTES`] each.
+///
+/// # Errors
+/// As [`bisect`].
+pub(crate) async fn in_batches<R, F>(
+    items: Vec<Bytes>,
+    patience: Patience,
+    call: impl Fn(Vec<Bytes>) -> F,
+) -> Result<Vec<Result<R, String>>, JoinError>
+where
+    F: Future<Output = Result<Vec<R>, JoinError>>,
+{
+    let mut results = Vec::with_capacity(items.len());
+    let mut batch = Vec::new();
+    let mut weight = 0;
+    for item in items {
+        weight += item.len();
+        batch.push(item);
+        if weight >= CALL_BYTES {
+            results.extend(bisect(std::mem::take(&mut batch), patience, &call).await?);
+            weight = 0;
+        }
+    }
+    results.extend(bisect(batch, patience, &call).await?);
     Ok(results)
 }
 

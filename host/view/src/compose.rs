@@ -2,45 +2,64 @@
 
 use std::sync::Arc;
 
-use joinery_object::{Insert, Object, ObjectKey, ResourceVersion, Status};
+use bytes::{BufMut, BytesMut};
+use joinery_object::{Insert, Object, ObjectKey, ResourceVersion, Status, write_string};
 
-use crate::call::bisect;
-use crate::join::{Composed, JoinError};
+use crate::call::{CALL_BYTES, bisect};
+use crate::join::{Composed, JoinError, ViewSpec};
 use crate::joined::{Joined, Related};
-
-/// Bytes that go into the guest with one call: large enough that the call's own cost vanishes, small enough that
-/// others get their turn and the host's limits on a call are far.
-const BATCH: usize = 256 * 1024;
 
 /// What became of a primary: its object, none if the view has none for it, or why it cannot be made.
 pub(crate) type Outcome = Result<Option<Arc<Object>>, Status>;
 
-/// Composes the objects of these primaries, each at the version that `version` gives for it. A primary that is gone has no object.
+/// What is left to say of an object of which nothing but its name is known.
+pub(crate) fn tombstone(
+    spec: &ViewSpec,
+    key: &ObjectKey,
+    version: &ResourceVersion,
+) -> Option<Arc<Object>> {
+    let mut text = BytesMut::new();
+    let mut member = |before: &[u8], value: &str| {
+        text.put_slice(before);
+        write_string(&mut text, value);
+    };
+    member(b"{\"apiVersion\":", &spec.resource.api_version());
+    member(b",\"kind\":", &spec.kind);
+    member(b",\"metadata\":{\"name\":", &key.name);
+    if let Some(namespace) = &key.namespace {
+        member(b",\"namespace\":", namespace);
+    }
+    text.put_slice(b"}}");
+    // It is JSON and has a name, so there is an object.
+    let object = Object::parse_at(text.freeze(), version.clone()).ok()?;
+    Some(Arc::new(object))
+}
+
+/// Composes the objects of these primaries, each at its version. A primary that is gone has no object.
 ///
 /// # Errors
 /// [`JoinError::Busy`], when patience is at an end.
 pub(crate) async fn compose(
     joined: &Joined,
-    primaries: impl IntoIterator<Item = ObjectKey>,
-    version: impl Fn(&ObjectKey) -> ResourceVersion,
+    primaries: Vec<(ObjectKey, ResourceVersion)>,
 ) -> Result<Vec<(ObjectKey, Outcome)>, JoinError> {
     let mut outcomes = Vec::new();
     let mut batch = Vec::new();
     let mut weight = 0;
-    for key in primaries {
+    for (key, version) in primaries {
         match joined.related(&key) {
             None => outcomes.push((key, Ok(None))),
             Some(related) => {
                 weight += size(&related);
-                batch.push((key, related));
-                if weight >= BATCH {
-                    run(joined, std::mem::take(&mut batch), &version, &mut outcomes).await?;
+                batch.push((key, version, related));
+                if weight >= CALL_BYTES {
+                    run(joined, std::mem::take(&mut batch), &mut outcomes).await?;
                     weight = 0;
                 }
             }
         }
     }
-    run(joined, batch, &version, &mut outcomes).await?;
+    run(joined, batch, &mut outcomes).await?;
     Ok(outcomes)
 }
 
@@ -51,19 +70,18 @@ fn size(related: &Related) -> usize {
 
 async fn run(
     joined: &Joined,
-    batch: Vec<(ObjectKey, Related)>,
-    version: &impl Fn(&ObjectKey) -> ResourceVersion,
+    batch: Vec<(ObjectKey, ResourceVersion, Related)>,
     outcomes: &mut Vec<(ObjectKey, Outcome)>,
 ) -> Result<(), JoinError> {
     let groups = batch
         .iter()
-        .map(|(_, related)| related.group.clone())
+        .map(|(_, _, related)| related.group.clone())
         .collect();
     let call = |groups| joined.join().combine(groups);
     let results = bisect(groups, joined.patience(), call).await?;
     let spec = joined.join().spec();
     let kind = (spec.resource.api_version(), spec.kind.clone());
-    for ((key, related), result) in batch.into_iter().zip(results) {
+    for ((key, version, related), result) in batch.into_iter().zip(results) {
         let outcome = match result {
             Err(trap) => Err(Status::internal(format!(
                 "the plugin failed to compose {} {key}: {trap}",
@@ -72,7 +90,7 @@ async fn run(
             Ok(Err(refused)) => Err(refused),
             Ok(Ok(None)) => Ok(None),
             Ok(Ok(Some(composed))) => {
-                fill(&key, &related, composed, version(&key), (&kind.0, &kind.1))
+                fill(&key, &related, composed, version, (&kind.0, &kind.1))
                     .map(|object| Some(Arc::new(object)))
                     .map_err(|why| {
                         Status::internal(format!(

@@ -1,6 +1,6 @@
 //! Cached reading: follows the sources and recombines only what their changes touch.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -11,7 +11,8 @@ use joinery_source::SourceCache;
 use tracing::warn;
 
 use crate::call::Patience;
-use crate::compose::{Outcome, compose};
+use crate::claim::{Claim, Step, Touched, claims};
+use crate::compose::{Outcome, compose, tombstone};
 use crate::join::{JoinError, SharedJoin};
 use crate::joined::{Input, Joined};
 
@@ -31,15 +32,6 @@ impl Content {
     }
 }
 
-/// One source's change, in the order in which the view takes them over.
-struct Step {
-    source: usize,
-    /// The source's position after it.
-    position: u64,
-    /// The position that makes it news.
-    cause: u64,
-}
-
 /// Changes of the sources that are taken over together. Of each object only the last state counts.
 #[derive(Default)]
 pub(crate) struct Batch {
@@ -53,26 +45,27 @@ pub(crate) struct Batch {
 
 impl Batch {
     fn push(&mut self, source: usize, change: &Change) {
-        let Some(key) = change.key() else { return };
-        let step = self.steps.len();
-        self.steps.push(Step {
-            source,
-            position: change.position().position(0),
-            cause: change.cause(0),
-        });
-        self.add(source, key.clone(), change.new_object().cloned(), step);
+        if let Some(key) = change.key() {
+            let position = change.position().position(0);
+            self.add(source, position, key.clone(), change.new_object().cloned());
+        }
     }
 
-    fn add(&mut self, source: usize, key: ObjectKey, new: Option<Arc<Object>>, step: usize) {
-        let input = *self.by_key.entry((source, key.clone())).or_insert_with(|| {
-            self.inputs.push(Input {
-                source,
-                key,
-                new: None,
+    fn add(&mut self, source: usize, position: u64, key: ObjectKey, new: Option<Arc<Object>>) {
+        let step = self.steps.len();
+        self.steps.push(Step { source, position });
+        let input = *self
+            .by_key
+            .entry((source, key.clone()))
+            .or_insert_with(|| {
+                self.inputs.push(Input {
+                    source,
+                    key,
+                    new: None,
+                });
+                self.steps_of.push(Vec::new());
+                self.inputs.len() - 1
             });
-            self.steps_of.push(Vec::new());
-            self.inputs.len() - 1
-        });
         self.inputs[input].new = new;
         self.steps_of[input].push(step);
     }
@@ -80,7 +73,7 @@ impl Batch {
 
 /// The moving part of a cached view.
 pub(crate) struct Engine {
-    joined: Joined,
+    pub(crate) joined: Joined,
     sources: Vec<Arc<SourceCache>>,
     followers: Vec<Follower>,
     pub(crate) content: Content,
@@ -114,11 +107,15 @@ impl Engine {
         };
         let version = content.version();
         // Patience is endless: there is an answer in the end.
-        while joined.apply(inputs.clone()).await.is_err() {}
+        while joined.apply(&inputs).await.is_err() {}
         drop(inputs);
-        let primaries = joined.primaries();
+        let primaries: Vec<_> = joined
+            .primaries()
+            .into_iter()
+            .map(|key| (key, version.clone()))
+            .collect();
         let outcomes = loop {
-            if let Ok(outcomes) = compose(&joined, primaries.clone(), |_| version.clone()).await {
+            if let Ok(outcomes) = compose(&joined, primaries.clone()).await {
                 break outcomes;
             }
         };
@@ -186,12 +183,8 @@ impl Engine {
             return;
         };
         self.followers[source] = follower;
-        let step = batch.steps.len();
-        batch.steps.push(Step {
-            source,
-            position,
-            cause: position,
-        });
+        // None of these may be claimed before all are told.
+        let reached = self.content.positions[source];
         let mut gone: BTreeMap<ObjectKey, Arc<Object>> = self
             .joined
             .objects(source)
@@ -200,11 +193,11 @@ impl Engine {
         for (key, object) in objects {
             let old = gone.remove(&key);
             if old.is_none_or(|old| old.resource_version() != object.resource_version()) {
-                batch.add(source, key, Some(object), step);
+                batch.add(source, reached, key, Some(object));
             }
         }
         for key in gone.into_keys() {
-            batch.add(source, key, None, step);
+            batch.add(source, reached, key, None);
         }
         batch.positions[source] = position;
     }
@@ -212,90 +205,114 @@ impl Engine {
     /// Takes over a batch and gives the changes of the view, in the order of their versions.
     pub(crate) async fn advance(&mut self, batch: Batch) -> Vec<Arc<Change>> {
         let dirty = loop {
-            match self.joined.apply(batch.inputs.clone()).await {
+            match self.joined.apply(&batch.inputs).await {
                 Ok(dirty) => break dirty,
                 Err(JoinError::Busy(_) | JoinError::Trapped(_)) => {}
             }
         };
-        // The version after each step, and for each primary the last step that touched it.
-        let mut positions = self.content.positions.clone();
-        let versions: Vec<ResourceVersion> = batch
-            .steps
-            .iter()
-            .map(|step| {
-                positions[step.source] = positions[step.source].max(step.position);
-                ResourceVersion::of_positions(&positions)
-            })
-            .collect();
-        let steps: HashMap<ObjectKey, BTreeSet<usize>> = dirty
+        let touched: Touched = dirty
             .into_iter()
             .map(|(key, inputs)| {
                 let steps = inputs.iter().flat_map(|input| &batch.steps_of[*input]);
                 (key, steps.copied().collect())
             })
             .collect();
-        let last = |key: &ObjectKey| steps[key].last().copied().unwrap_or_default();
-        let outcomes = loop {
-            let version = |key: &ObjectKey| versions[last(key)].clone();
-            if let Ok(outcomes) = compose(&self.joined, steps.keys().cloned(), version).await {
-                break outcomes;
+        let start = &self.content.positions;
+        let claims = claims(start, &batch.steps, &batch.positions, &touched);
+        let versions: Vec<_> = claims
+            .iter()
+            .map(|(key, claim)| (key.clone(), claim.after.clone()))
+            .collect();
+        let mut outcomes: HashMap<ObjectKey, Outcome> = loop {
+            if let Ok(outcomes) = compose(&self.joined, versions.clone()).await {
+                break outcomes.into_iter().collect();
             }
         };
-        let mut changes: BTreeMap<usize, Vec<Change>> = BTreeMap::new();
-        for (key, outcome) in outcomes {
-            let mut causes = vec![0; self.content.positions.len()];
-            for step in &steps[&key] {
-                let step = &batch.steps[*step];
-                causes[step.source] = causes[step.source].max(step.cause);
-            }
-            let step = last(&key);
-            if let Some(change) = self.record(key, outcome, versions[step].clone(), &causes) {
-                changes.entry(step).or_default().push(change);
-            }
-        }
         self.content.positions = batch.positions;
+        let mut changes = Vec::new();
+        for (key, claim) in claims {
+            let Some(outcome) = outcomes.remove(&key) else {
+                continue;
+            };
+            // What came and went while it was dirty may be known to one who saw it elsewhere.
+            let seen_elsewhere = touched[&key].len() > 1;
+            self.record(key, outcome, &claim, seen_elsewhere, &mut changes);
+        }
         changes
-            .into_values()
-            .flat_map(|together| {
-                let tied = together.len() > 1;
-                together
-                    .into_iter()
-                    .map(move |change| if tied { change.tied() } else { change })
-            })
-            .map(Arc::new)
-            .collect()
     }
 
-    /// Writes an outcome into the content; none when nothing is different.
+    /// Writes an outcome into the content, and adds what watchers are told of it.
     fn record(
         &mut self,
         key: ObjectKey,
         outcome: Outcome,
-        version: ResourceVersion,
-        causes: &[u64],
-    ) -> Option<Change> {
+        claim: &Claim,
+        seen_elsewhere: bool,
+        changes: &mut Vec<Arc<Change>>,
+    ) {
+        let causes = self.content.positions.clone();
+        let change = |version: &ResourceVersion, old, new| {
+            Change::new(version.clone(), &causes, old, new)
+        };
         let (objects, failures) = (&mut self.content.objects, &mut self.content.failures);
-        match outcome {
-            Ok(Some(new)) => {
+        let before = objects.get(&key).cloned();
+        let at = &claim.after;
+        let told = match (before, outcome) {
+            (Some(old), Ok(Some(new))) if old.same_but_version(&new) => {
                 failures.remove(&key);
-                let old = objects.get(&key).cloned();
-                if old.as_ref().is_some_and(|old| old.same_but_version(&new)) {
-                    return None;
+                let told = change(at, Some(old), Some(new.clone()));
+                if seen_elsewhere {
+                    objects.insert(key, new);
+                    told
+                } else {
+                    told.silent()
                 }
-                objects.insert(key, new.clone());
-                Some(Change::new(version, causes, old, Some(new)))
             }
-            Ok(None) => {
+            (before, Ok(Some(new))) => {
                 failures.remove(&key);
-                let old = objects.remove(&key)?;
-                Some(Change::new(version, causes, Some(old), None))
+                objects.insert(key, new.clone());
+                let (gone, old) = match before {
+                    // Another object of the same name is not the same object changed.
+                    Some(old) if old.uid() != new.uid() => (Some(old), None),
+                    old => (None, old),
+                };
+                if gone.is_some() {
+                    changes.push(Arc::new(change(&claim.before, gone, None)));
+                }
+                change(at, old, Some(new))
             }
-            Err(failure) => {
+            (Some(old), Ok(None)) => {
+                failures.remove(&key);
+                objects.remove(&key);
+                change(at, Some(old), None)
+            }
+            (before, Err(failure)) => {
                 warn!(object = %key, %failure, "object is left out of its view");
                 failures.insert(key.clone(), failure.clone());
-                let old = objects.remove(&key)?;
-                Some(Change::new(version, causes, Some(old), None).failed(failure))
+                objects.remove(&key);
+                match before {
+                    Some(old) => change(at, Some(old), None).failed(failure),
+                    None => unseen(self.joined.join(), &key, at, &causes),
+                }
             }
-        }
+            (None, Ok(None)) => {
+                failures.remove(&key);
+                unseen(self.joined.join(), &key, at, &causes)
+            }
+        };
+        changes.push(Arc::new(told));
     }
+}
+
+/// There was no object here before, and there is none now: news only to one who saw one elsewhere.
+fn unseen(
+    join: &SharedJoin,
+    key: &ObjectKey,
+    version: &ResourceVersion,
+    causes: &[u64],
+) -> Change {
+    let old = tombstone(join.spec(), key, version);
+    Change::new(version.clone(), causes, old, None)
+        .merged()
+        .silent()
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use joinery_object::{Object, ObjectKey};
 use tracing::warn;
 
-use crate::call::{Patience, bisect};
+use crate::call::{Patience, in_batches};
 use crate::index::{JoinKey, RelationIndex};
 use crate::join::{Branch, Group, JoinError, Reach, SharedJoin, Side, ViewSpec};
 use crate::project::Projection;
@@ -106,21 +106,12 @@ impl Joined {
     ///
     /// # Errors
     /// [`JoinError::Busy`]; nothing has been taken over then.
-    pub(crate) async fn apply(&mut self, inputs: Vec<Input>) -> Result<Dirty, JoinError> {
-        let reads: Vec<Option<Bytes>> = inputs
-            .iter()
-            .map(|input| {
-                let object = input.new.as_ref()?;
-                self.projections[input.source]
-                    .apply(&object.bytes())
-                    .inspect_err(|error| warn!(object = %input.key, %error, "object is left out"))
-                    .ok()
-            })
-            .collect();
-        let keys = self.keys(&inputs, &reads).await?;
+    pub(crate) async fn apply(&mut self, inputs: &[Input]) -> Result<Dirty, JoinError> {
+        let reads = self.reads(inputs);
+        let keys = self.keys(inputs, &reads).await?;
 
         let mut dirty = Dirty::new();
-        self.touched(&inputs, &mut dirty);
+        self.touched(inputs, &mut dirty);
         for ((relation, side, input), keys) in keys {
             let index = &mut self.relations[relation];
             let index = match side {
@@ -141,8 +132,69 @@ impl Joined {
                 }
             }
         }
-        self.touched(&inputs, &mut dirty);
+        self.touched(inputs, &mut dirty);
         Ok(dirty)
+    }
+
+    /// The primaries that changes of the past have touched, from what is related now.
+    ///
+    /// What an object was related to before its first change is not known where `unknown_before` says so: all primaries
+    /// in its reach may have been touched.
+    ///
+    /// # Errors
+    /// [`JoinError::Busy`], when patience is at an end.
+    pub(crate) async fn touched_by(
+        &self,
+        inputs: &[Input],
+        unknown_before: &[bool],
+    ) -> Result<Dirty, JoinError> {
+        let keys = self.keys(inputs, &self.reads(inputs)).await?;
+        let mut dirty = Dirty::new();
+        for (at, input) in inputs.iter().enumerate() {
+            if input.source == 0 {
+                dirty.entry(input.key.clone()).or_default().insert(at);
+            }
+        }
+        for ((relation, side, at), keys) in keys {
+            if side == Side::Parent {
+                continue;
+            }
+            let mut touch = |primary: &ObjectKey| {
+                dirty.entry(primary.clone()).or_default().insert(at);
+            };
+            for key in &keys {
+                self.primaries_of(relation, key, &mut touch);
+            }
+            if unknown_before[at] {
+                self.in_reach(relation, &inputs[at].key).for_each(touch);
+            }
+        }
+        Ok(dirty)
+    }
+
+    /// The primaries that a child of a relation can be related to.
+    fn in_reach(&self, relation: usize, child: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        let relations = &self.join.spec().relations;
+        let mut above = Some(relation);
+        let mut same_namespace = true;
+        while let Some(index) = above {
+            same_namespace &= relations[index].reach == Reach::SameNamespace;
+            above = relations[index].parent;
+        }
+        let primaries = self.sources[0].keys();
+        primaries.filter(move |key| !same_namespace || key.namespace == child.namespace)
+    }
+
+    /// What the guest reads of each object.
+    fn reads(&self, inputs: &[Input]) -> Vec<Option<Bytes>> {
+        let read = |input: &Input| {
+            let object = input.new.as_ref()?;
+            self.projections[input.source]
+                .apply(&object.bytes())
+                .inspect_err(|error| warn!(object = %input.key, %error, "object is left out"))
+                .ok()
+        };
+        inputs.iter().map(read).collect()
     }
 
     /// Asks for the keys of all changed objects, one call per relation and side.
@@ -171,7 +223,7 @@ impl Joined {
                     }
                 }
                 let call = |objects| self.join.keys(index, side, objects);
-                let answers = bisect(objects, self.patience, call).await?;
+                let answers = in_batches(objects, self.patience, call).await?;
                 for (input, answer) in asked.into_iter().zip(answers) {
                     let keys = answer.unwrap_or_else(|why| {
                         warn!(

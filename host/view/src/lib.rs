@@ -5,12 +5,14 @@
 //! ([`read_live`]). Both give the same bytes but for metadata.resourceVersion.
 
 mod call;
+mod claim;
 mod compose;
 mod engine;
 mod index;
 mod join;
 mod joined;
 mod live;
+mod past;
 mod project;
 mod replay;
 mod view;
@@ -21,4 +23,4 @@ pub use join::{
 };
 pub use live::{LiveError, LivePage, Primaries, URL_BOUND, read_live};
 pub use replay::Replayed;
-pub use view::{Prepared, Resumed, View, ViewSnapshot};
+pub use view::{Prepared, ResumeError, Resumed, View, ViewSnapshot};

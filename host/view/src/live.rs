@@ -1,6 +1,5 @@
 //! Live reading: the source article's way, a few batched queries for each request and never one per object.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -64,10 +63,38 @@ pub enum Primaries {
     Listed(Query),
 }
 
+/// Up to where a source was read.
+#[derive(Default)]
+struct Reached {
+    /// The first of several answers is the oldest: up to there nothing of any of them is missing.
+    position: Option<u64>,
+    /// Versions of the objects.
+    versions: Vec<u64>,
+}
+
+impl Reached {
+    fn add(&mut self, page: &Page) {
+        let position = self.position.unwrap_or(u64::MAX);
+        self.position = Some(position.min(page.position));
+        let versions = page.items.iter().map(|o| o.resource_version().position(0));
+        self.versions.extend(versions);
+    }
+
+    /// What a version may say of the source.
+    ///
+    /// Not the position of the list itself, for a cache of the source reaches that only when something changes: who
+    /// watches from there would wait in vain. But an object's own version has been told to every cache.
+    fn claim(&self, known: u64) -> u64 {
+        let position = self.position.unwrap_or(known);
+        let versions = self.versions.iter().copied().filter(|v| *v <= position);
+        versions.max().unwrap_or(0).max(known).min(position)
+    }
+}
+
 /// Reads primaries and all that is related to them, from upstream.
 ///
 /// One request for the primaries, then per relation one for every [`URL_BOUND`] bytes of keys. `known` are positions of
-/// the sources that are known to be past; they stand in the version for sources that need not be asked.
+/// the sources that are known to be past.
 ///
 /// # Errors
 /// When upstream or the plugin gives no answer. One object's failure is its own outcome.
@@ -78,66 +105,59 @@ pub async fn read_live(
     known: &[u64],
 ) -> Result<LivePage, LiveError> {
     let spec = join.spec().clone();
+    let first = &spec.sources[0];
     let page = match primaries {
         Primaries::Named(key) => {
-            let found = upstream.get(&spec.sources[0].gvr, key).await?;
+            let found = get(first, upstream, key).await?;
             Page {
-                position: found
-                    .as_ref()
-                    .map_or(known[0], |o| o.resource_version().position(0)),
+                position: u64::MAX,
                 items: found.into_iter().collect(),
                 ..Page::default()
             }
         }
         Primaries::Listed(query) => {
-            let query = within(&spec.sources[0], query.clone());
-            upstream.list(&spec.sources[0].gvr, &query).await?
+            let query = within(first, query.clone());
+            upstream.list(&first.gvr, &query).await?
         }
     };
     let namespace = match primaries {
         Primaries::Named(key) => key.namespace.as_deref().map(str::to_owned),
         Primaries::Listed(query) => query.namespace.clone(),
     };
-    let mut positions = known.to_vec();
-    positions[0] = page.position;
+    let mut reached: Vec<Reached> = spec.sources.iter().map(|_| Reached::default()).collect();
+    reached[0].add(&page);
+    let keys: Vec<ObjectKey> = page.items.iter().map(|o| o.key().clone()).collect();
     let mut joined = Joined::new(join.clone(), Patience::Tries(TRIES));
-    joined.apply(inputs(0, page.items)).await?;
+    joined.apply(&inputs(0, page.items)).await?;
 
-    let mut asked = BTreeSet::new();
     for (index, relation) in spec.relations.iter().enumerate() {
-        let keys: Vec<String> = joined.parent_keys(index).into_iter().collect();
-        if keys.is_empty() {
+        let parents: Vec<String> = joined.parent_keys(index).into_iter().collect();
+        if parents.is_empty() {
             continue;
         }
-        let source = &spec.sources[relation.source];
-        let scope = match relation.reach {
-            Reach::SameNamespace => namespace.clone(),
-            Reach::AnyNamespace => None,
-        };
-        let found = ask(
-            &join,
-            index,
-            source,
+        let asked = Asked {
+            join: &join,
+            relation: index,
+            source: &spec.sources[relation.source],
             upstream,
-            scope,
-            keys,
-            known[relation.source],
-        )
-        .await?;
-        // The first of several answers is the oldest: from there on nothing of any of them is missing.
-        let position = if asked.insert(relation.source) {
-            found.position
-        } else {
-            positions[relation.source].min(found.position)
+            namespace: match relation.reach {
+                Reach::SameNamespace => namespace.clone(),
+                Reach::AnyNamespace => None,
+            },
         };
-        positions[relation.source] = position;
-        joined.apply(inputs(relation.source, found.items)).await?;
+        let found = asked.children(parents, known[relation.source]).await?;
+        reached[relation.source].add(&found);
+        joined.apply(&inputs(relation.source, found.items)).await?;
     }
 
+    let positions: Vec<u64> = reached
+        .iter()
+        .zip(known)
+        .map(|(reached, known)| reached.claim(*known))
+        .collect();
     let version = ResourceVersion::of_positions(&positions);
-    let keys = joined.primaries();
-    let mut outcomes: Vec<(ObjectKey, Outcome)> =
-        compose(&joined, keys, |_| version.clone()).await?;
+    let keys = keys.into_iter().map(|key| (key, version.clone())).collect();
+    let mut outcomes: Vec<(ObjectKey, Outcome)> = compose(&joined, keys).await?;
     outcomes.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(LivePage {
         outcomes,
@@ -170,86 +190,127 @@ fn within(source: &SourceSpec, mut query: Query) -> Query {
     query
 }
 
-/// Asks upstream for the children of all parents that have these keys.
-async fn ask(
-    join: &SharedJoin,
+/// A question for the children of one relation.
+struct Asked<'a> {
+    join: &'a SharedJoin,
     relation: usize,
-    source: &SourceSpec,
-    upstream: &dyn Upstream,
+    source: &'a SourceSpec,
+    upstream: &'a dyn Upstream,
     namespace: Option<String>,
-    keys: Vec<String>,
-    known: u64,
-) -> Result<Page, LiveError> {
-    let everything = within(
-        source,
-        Query {
-            namespace: namespace.clone(),
+}
+
+impl Asked<'_> {
+    fn query(&self, label_selector: String, field_selector: String) -> Query {
+        let query = Query {
+            namespace: self.namespace.clone(),
+            label_selector,
+            field_selector,
             ..Query::default()
-        },
-    );
-    let mut queries = Vec::new();
-    let mut names = Vec::new();
-    let mut chunks = vec![keys];
-    while let Some(chunk) = chunks.pop() {
-        let selection = join.query(relation, chunk.clone()).await?;
-        let query = match selection {
-            Selection::All => {
-                queries = vec![everything.clone()];
-                names.clear();
-                break;
+        };
+        within(self.source, query)
+    }
+
+    fn length(&self, query: &Query) -> usize {
+        joinery_source::url_length(&self.source.gvr, query)
+    }
+
+    /// What to ask upstream for the children of all parents that have these keys: queries, and objects by name.
+    async fn queries(
+        &self,
+        keys: Vec<String>,
+    ) -> Result<(Vec<Query>, Vec<ObjectKey>), JoinError> {
+        let everything = || (vec![self.query(String::new(), String::new())], Vec::new());
+        let mut queries = Vec::new();
+        let mut names = Vec::new();
+        let mut chunks = vec![keys];
+        while let Some(chunk) = chunks.pop() {
+            if queries.len() + chunks.len() >= MOST_CHUNKS {
+                return Ok(everything());
             }
-            Selection::Names(more) => {
-                names.extend(more);
-                continue;
+            match self.join.query(self.relation, chunk.clone()).await? {
+                Selection::All => return Ok(everything()),
+                Selection::Names(more) => names.extend(more),
+                Selection::Selector {
+                    label_selector,
+                    field_selector,
+                } => {
+                    let query = self.query(label_selector, field_selector);
+                    let length = self.length(&query);
+                    if length <= URL_BOUND || chunk.len() == 1 {
+                        queries.push(query);
+                        continue;
+                    }
+                    let fitting = self.fitting(&chunk, length).await?;
+                    chunks.extend(chunk.chunks(fitting).map(<[_]>::to_vec));
+                }
             }
+        }
+        Ok((queries, names))
+    }
+
+    /// How many keys of a chunk whose query is too long go into one of the right length.
+    async fn fitting(&self, chunk: &[String], length: usize) -> Result<usize, JoinError> {
+        let one = self.join.query(self.relation, chunk[..1].to_vec()).await?;
+        let shortest = match one {
             Selection::Selector {
                 label_selector,
                 field_selector,
-            } => within(
-                source,
-                Query {
-                    namespace: namespace.clone(),
-                    label_selector,
-                    field_selector,
-                    ..Query::default()
-                },
-            ),
+            } => self.length(&self.query(label_selector, field_selector)),
+            _ => 0,
         };
-        let length = joinery_source::url_length(&source.gvr, &query);
-        if length > URL_BOUND && chunk.len() > 1 {
-            let pieces = length.div_ceil(URL_BOUND).min(chunk.len());
-            let size = chunk.len().div_ceil(pieces);
-            chunks.extend(chunk.chunks(size).map(<[_]>::to_vec));
-        } else {
-            queries.push(query);
-        }
-        if queries.len() + chunks.len() > MOST_CHUNKS {
-            queries = vec![everything.clone()];
-            break;
-        }
+        let each = length.saturating_sub(shortest).div_ceil(chunk.len() - 1).max(1);
+        let fitting = 1 + URL_BOUND.saturating_sub(shortest) / each;
+        // Keys of unlike length may need another round; each is shorter.
+        Ok(fitting.min(chunk.len() - 1))
     }
-    let mut whole = Page {
-        position: u64::MAX,
-        ..Page::default()
+
+    /// Asks upstream.
+    async fn children(&self, keys: Vec<String>, known: u64) -> Result<Page, LiveError> {
+        let (queries, names) = self.queries(keys).await?;
+        let (source, upstream) = (self.source, self.upstream);
+        let mut whole = Page {
+            position: u64::MAX,
+            ..Page::default()
+        };
+        let requests = queries
+            .into_iter()
+            .map(|query| async move { list_all(source, upstream, &query).await }.boxed())
+            .collect::<Vec<_>>();
+        let mut pages = stream::iter(requests).buffered(AT_ONCE);
+        while let Some(page) = pages.try_next().await? {
+            whole.position = whole.position.min(page.position);
+            whole.items.extend(page.items);
+        }
+        for name in names {
+            // One object tells its own version, which may be long past, and not the source's.
+            whole.position = whole.position.min(known);
+            whole.items.extend(get(source, upstream, &name).await?);
+        }
+        Ok(whole)
+    }
+}
+
+/// One object of a source, if there is one within the source's own selectors.
+async fn get(
+    source: &SourceSpec,
+    upstream: &dyn Upstream,
+    key: &ObjectKey,
+) -> Result<Option<Arc<Object>>, UpstreamError> {
+    let found = if source.label_selector.is_empty() && source.field_selector.is_empty() {
+        upstream.get(&source.gvr, key).await
+    } else {
+        let query = Query {
+            namespace: key.namespace.as_deref().map(str::to_owned),
+            field_selector: format!("metadata.name={}", key.name),
+            ..Query::default()
+        };
+        let page = upstream.list(&source.gvr, &within(source, query)).await;
+        page.map(|page| page.items.into_iter().next())
     };
-    let requests = queries
-        .into_iter()
-        .map(|query| async move { list_all(source, upstream, &query).await }.boxed())
-        .collect::<Vec<_>>();
-    let mut pages = stream::iter(requests).buffered(AT_ONCE);
-    while let Some(page) = pages.try_next().await? {
-        whole.position = whole.position.min(page.position);
-        whole.items.extend(page.items);
+    match found {
+        Err(UpstreamError::NoSuchResource(_)) if source.optional => Ok(None),
+        other => other,
     }
-    for name in names {
-        // One object tells its own version, which may be long past, and not the source's.
-        whole.position = whole.position.min(known);
-        whole.items.extend(upstream.get(&source.gvr, &name).await?);
-    }
-    if whole.position == u64::MAX {
-        whole.position = known;
-    }
-    Ok(whole)
 }
 
 /// A whole list; nothing where an optional source is missing upstream.

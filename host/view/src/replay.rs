@@ -3,32 +3,51 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use joinery_object::{Change, EventType, Object, ResourceVersion};
+use joinery_object::{Change, EventType, Object, ResourceVersion, Status};
 
-/// An event, and the change whose shared frame shows it, where there is one.
-pub type Replayed = (EventType, Arc<Object>, Option<Arc<Change>>);
+/// A message of the beginning of a watch.
+#[derive(Clone, Debug)]
+pub enum Replayed {
+    /// An event.
+    Event {
+        /// Its type.
+        kind: EventType,
+        /// The object it shows.
+        object: Arc<Object>,
+        /// The change whose shared frame shows it, where there is one.
+        change: Option<Arc<Change>>,
+    },
+    /// An object that the client had can no longer be made.
+    Failure(Status),
+}
 
 /// The events that bring one who has seen `version` up to date with `missed`, the changes that are news to him.
 ///
-/// Each replica takes the changes of its sources over in an order of its own. A version from this replica lies on its
-/// own way, and the changes after it are told as they were. A version from elsewhere may have seen later changes of one
-/// source and earlier ones of another: a change told as it was here could then take back what the client knows. So each
-/// object is told once, as it is at the end, in the place of the first change that the client lacks: from the version
-/// told with it (the client's own, raised by that change), what comes after it is told again, and nothing is lost.
+/// Each replica takes the changes of its sources over in an order of its own. A version that `passed` here lies on this
+/// replica's way, and the changes after it are told as they were. A version from elsewhere may have seen later changes
+/// of one source and earlier ones of another: a change told as it was here could then take back what the client knows.
+/// So each object is told once, as it is at the end, in the place of the first change that the client lacks: from the
+/// version told with it (the client's own, raised by that change), what comes after it is told again, and nothing is
+/// lost.
 pub(crate) fn replay(
     version: &ResourceVersion,
+    passed: bool,
     missed: Vec<Arc<Change>>,
     selects: impl Fn(&Object) -> bool,
 ) -> Vec<Replayed> {
-    if missed
-        .iter()
-        .all(|change| change.position().covers(version))
-    {
+    if passed && missed.iter().all(|change| change.position().covers(version)) {
         return missed
             .into_iter()
             .filter_map(|change| {
-                let (kind, object) = change.event(&selects)?;
-                Some((kind, object, Some(change)))
+                let (kind, object) = change.event_again(&selects)?;
+                Some(match change.failure() {
+                    Some(failure) => Replayed::Failure(failure.clone()),
+                    None => Replayed::Event {
+                        kind,
+                        object,
+                        change: Some(change),
+                    },
+                })
             })
             .collect();
     }
@@ -44,16 +63,100 @@ pub(crate) fn replay(
         let Some(latest) = first.key().and_then(|key| last.remove(key)) else {
             continue;
         };
-        seen = seen.join(first.position());
-        let before = first.old().filter(|old| selects(old));
-        let after = latest.new_object().filter(|new| selects(new));
-        let (kind, object) = match (before, after) {
-            (None, None) => continue,
-            (None, Some(new)) => (EventType::Added, new),
-            (Some(_), Some(new)) => (EventType::Modified, new),
-            (Some(old), None) => (EventType::Deleted, old),
+        let mut tell = |kind, object: &Arc<Object>, at: &ResourceVersion| {
+            events.push(Replayed::Event {
+                kind,
+                object: Arc::new(object.at(at.clone())),
+                change: None,
+            });
         };
-        events.push((kind, Arc::new(object.at(seen.clone())), None));
+        let before = first.old().filter(|_| first.selected_before(&selects));
+        let after = latest.new_object().filter(|new| selects(new));
+        let unchanged = seen.clone();
+        seen = seen.join(first.position());
+        match (before, after) {
+            (None, None) => {}
+            (None, Some(new)) => tell(EventType::Added, new, &seen),
+            (Some(old), Some(new)) if old.uid() == new.uid() || first.is_silent() => {
+                tell(EventType::Modified, new, &seen);
+            }
+            (Some(old), Some(new)) => {
+                tell(EventType::Deleted, old, &unchanged);
+                tell(EventType::Added, new, &seen);
+            }
+            (Some(old), None) => match latest.failure() {
+                Some(failure) => events.push(Replayed::Failure(failure.clone())),
+                None => tell(EventType::Deleted, old, &seen),
+            },
+        }
     }
     events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(name: &str, uid: &str) -> Arc<Object> {
+        let text = format!(r#"{{"metadata":{{"name":"{name}","uid":"{uid}"}}}}"#);
+        let version = ResourceVersion::of_positions(&[0, 0]);
+        Arc::new(Object::parse_at(text.into(), version).unwrap())
+    }
+
+    fn change(at: [u64; 2], old: Option<Arc<Object>>, new: Option<Arc<Object>>) -> Change {
+        Change::new(ResourceVersion::of_positions(&at), &at, old, new)
+    }
+
+    fn words(version: [u64; 2], passed: bool, missed: Vec<Change>) -> Vec<String> {
+        let version = ResourceVersion::of_positions(&version);
+        let missed = missed.into_iter().map(Arc::new).collect();
+        replay(&version, passed, missed, |_| true)
+            .into_iter()
+            .map(|replayed| match replayed {
+                Replayed::Event { kind, object, .. } => format!(
+                    "{} {} {:?}",
+                    kind.as_str(),
+                    object.key(),
+                    object.resource_version()
+                ),
+                Replayed::Failure(status) => format!("ERROR {}", status.code),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn changes_on_this_replicas_way_are_told_as_they_were() {
+        let (one, two) = (object("a", "u"), object("a", "u"));
+        let missed = vec![
+            change([5, 3], None, Some(one.clone())),
+            change([6, 3], Some(one), Some(two)),
+        ];
+        assert_eq!(words([4, 3], true, missed).len(), 2);
+    }
+
+    #[test]
+    fn one_from_elsewhere_is_told_each_object_once_and_claims_no_more_than_it_was_told() {
+        let (a, b) = (object("a", "u"), object("b", "v"));
+        let missed = vec![
+            change([5, 3], None, Some(a.clone())),
+            change([6, 3], None, Some(b.clone())),
+            change([6, 7], Some(a), None),
+        ];
+        // It has seen 6 of the second source and 4 of the first.
+        assert_eq!(
+            words([4, 6], false, missed),
+            ["ADDED b [6, 6]"]
+        );
+        let missed = vec![change([5, 3], Some(b.clone()), Some(b))];
+        assert_eq!(words([4, 6], false, missed), ["MODIFIED b [5, 6]"]);
+    }
+
+    #[test]
+    fn another_object_of_the_same_name_is_not_the_same_changed() {
+        let missed = vec![change([5, 3], Some(object("a", "u")), Some(object("a", "w")))];
+        assert_eq!(
+            words([4, 6], false, missed),
+            ["DELETED a [4, 6]", "ADDED a [5, 6]"]
+        );
+    }
 }

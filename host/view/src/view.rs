@@ -4,20 +4,28 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use imbl::OrdMap;
 use joinery_object::{
     Bounds, Change, Follower, History, Object, ObjectKey, ResourceVersion, Status, TooOld,
 };
-use joinery_source::SourceCache;
+use joinery_source::{SourceCache, UpstreamError};
 use parking_lot::Mutex;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::engine::{Content, Engine};
 use crate::join::SharedJoin;
+use crate::past::Past;
 use crate::replay::{Replayed, replay};
 
 /// So many states are kept for the later pages of lists. They share all that is the same, so they cost little.
 const KEPT: usize = 256;
+/// So long a change may be under way that upstream has told already.
+const ARRIVAL: Duration = Duration::from_millis(300);
+/// So many watchers at once have upstream asked for the time before this view began.
+const ASKING: usize = 8;
 
 /// A view whose sources are read and whose objects are composed, but which serves nothing yet.
 pub struct Prepared(Engine);
@@ -56,8 +64,27 @@ pub struct Resumed {
     pub follower: Follower,
 }
 
+/// What a watch from an earlier version cannot begin with.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ResumeError {
+    /// Neither this view nor upstream remembers all that came after the version.
+    #[error(transparent)]
+    TooOld(#[from] TooOld),
+    /// This view does not remember it, and upstream gives no answer.
+    #[error(transparent)]
+    Upstream(UpstreamError),
+}
+
+/// What upstream remembers, to be put in front of the history. The answer comes when it has been.
+struct Remember {
+    past: Past,
+    done: oneshot::Sender<()>,
+}
+
 struct Published {
     generation: u64,
+    /// To the task that follows the sources.
+    remember: mpsc::Sender<Remember>,
     join: SharedJoin,
     sources: Vec<Arc<SourceCache>>,
     content: Content,
@@ -66,6 +93,20 @@ struct Published {
 }
 
 impl Published {
+    fn since(
+        &self,
+        version: &ResourceVersion,
+        selects: impl Fn(&Object) -> bool,
+    ) -> Result<Resumed, TooOld> {
+        let (missed, follower) = self.history.since(version)?;
+        let passed = self.history.passed(version);
+        Ok(Resumed {
+            events: replay(version, passed, missed, selects),
+            version: self.content.version(),
+            follower,
+        })
+    }
+
     fn snapshot(&self) -> ViewSnapshot {
         ViewSnapshot {
             objects: self.content.objects.clone(),
@@ -78,12 +119,14 @@ impl Published {
 /// A cached view. Follows its sources until it is dropped.
 pub struct View {
     published: Arc<Mutex<Published>>,
+    asking: Semaphore,
     task: Mutex<JoinHandle<()>>,
 }
 
 impl Drop for View {
     fn drop(&mut self) {
         self.task.lock().abort();
+        self.published.lock().history.end();
     }
 }
 
@@ -92,8 +135,10 @@ impl View {
     pub fn new(prepared: Prepared) -> Self {
         let engine = prepared.0;
         let history = History::new(engine.content.version(), Bounds::default());
+        let (remember, asked) = mpsc::channel(ASKING);
         let published = Arc::new(Mutex::new(Published {
             generation: 0,
+            remember,
             join: engine.join().clone(),
             sources: engine.sources().to_vec(),
             content: engine.content.clone(),
@@ -101,7 +146,8 @@ impl View {
             kept: VecDeque::new(),
         }));
         Self {
-            task: Mutex::new(tokio::spawn(run(engine, published.clone(), 0))),
+            task: Mutex::new(tokio::spawn(run(engine, asked, published.clone(), 0))),
+            asking: Semaphore::new(ASKING),
             published,
         }
     }
@@ -126,9 +172,12 @@ impl View {
                     .covers(&published.content.version());
                 if !same || covers {
                     exchange(&mut published, &engine, same);
+                    let (remember, asked) = mpsc::channel(ASKING);
+                    published.remember = remember;
+                    let generation = published.generation;
                     let mut task = self.task.lock();
                     task.abort();
-                    *task = tokio::spawn(run(engine, self.published.clone(), published.generation));
+                    *task = tokio::spawn(run(engine, asked, self.published.clone(), generation));
                     return;
                 }
                 engine.take()
@@ -160,26 +209,67 @@ impl View {
 
     /// Waits until all that `version` has seen is in it. Returns whether that came to be within `patience`.
     pub async fn wait_for(&self, version: &ResourceVersion, patience: Duration) -> bool {
-        let history = self.published.lock().history.clone();
-        history.wait_for(version, patience).await
+        let (history, sources) = {
+            let published = self.published.lock();
+            (published.history.clone(), published.sources.clone())
+        };
+        if history.wait_for(version, patience.min(ARRIVAL)).await {
+            return true;
+        }
+        if patience <= ARRIVAL {
+            return false;
+        }
+        // There may be nothing to wait for: a source without bookmarks stands still while nothing changes.
+        let positions = sources.iter().enumerate();
+        let caught_up = positions.map(|(index, source)| source.catch_up(version.position(index)));
+        let reached = async {
+            join_all(caught_up).await;
+            history.wait_for(version, patience).await
+        };
+        timeout(patience - ARRIVAL, reached).await.unwrap_or(false)
     }
 
-    /// What one who has seen `version` lacks, and all that comes after.
+    /// What one who has seen `version` lacks, and all that comes after. What is older than this view is asked of
+    /// upstream.
     ///
     /// # Errors
-    /// When some of it has been forgotten.
-    pub fn since(
+    /// When some of it has been forgotten, or upstream gives no answer.
+    pub async fn resume(
         &self,
         version: &ResourceVersion,
         selects: impl Fn(&Object) -> bool,
-    ) -> Result<Resumed, TooOld> {
-        let published = self.published.lock();
-        let (missed, follower) = published.history.since(version)?;
-        Ok(Resumed {
-            events: replay(version, missed, selects),
-            version: published.content.version(),
-            follower,
-        })
+    ) -> Result<Resumed, ResumeError> {
+        /// The history may lose changes while older ones are fetched.
+        const TRIES: usize = 3;
+        let mut tried = 0;
+        loop {
+            let (sources, remember, too_old) = {
+                let published = self.published.lock();
+                match published.since(version, &selects) {
+                    Ok(resumed) => return Ok(resumed),
+                    Err(too_old) => (
+                        published.sources.clone(),
+                        published.remember.clone(),
+                        too_old,
+                    ),
+                }
+            };
+            if tried == TRIES {
+                return Err(too_old.into());
+            }
+            tried += 1;
+            let _one_of_few = self.asking.acquire().await;
+            let past = match Past::fetch(&sources, version, &too_old.floor).await {
+                Ok(past) => past,
+                Err(UpstreamError::Expired(_)) => return Err(too_old.into()),
+                Err(error) => return Err(ResumeError::Upstream(error)),
+            };
+            let (done, answer) = oneshot::channel();
+            if remember.send(Remember { past, done }).await.is_ok() {
+                // Without an answer the logic was exchanged meanwhile, or the history moved: look again.
+                let _ = answer.await;
+            }
+        }
     }
 
     /// Keeps a state for the later pages of a list.
@@ -215,6 +305,7 @@ fn exchange(published: &mut Published, engine: &Engine, same_sources: bool) {
         let changes = differences(&published.content, &engine.content);
         published.history.append(changes, version);
     } else {
+        published.history.end();
         published.history = Arc::new(History::new(version, Bounds::default()));
         published.kept.clear();
     }
@@ -225,11 +316,11 @@ fn exchange(published: &mut Published, engine: &Engine, same_sources: bool) {
 }
 
 /// What is different between two contents, as changes.
-///
-/// No source has changed, so no version tells who has seen them: whoever resumes is told again.
 fn differences(old: &Content, new: &Content) -> Vec<Arc<Change>> {
-    let (version, causes) = (new.version(), vec![u64::MAX; new.positions.len()]);
-    let change = |before, after| Change::new(version.clone(), &causes, before, after);
+    let version = new.version();
+    let change = |before, after| {
+        Change::new(version.clone(), &new.positions, before, after).exchanged()
+    };
     let mut changes = Vec::new();
     for (key, object) in &new.objects {
         match old.objects.get(key) {
@@ -249,17 +340,42 @@ fn differences(old: &Content, new: &Content) -> Vec<Arc<Change>> {
     changes.into_iter().map(Arc::new).collect()
 }
 
-async fn run(mut engine: Engine, published: Arc<Mutex<Published>>, generation: u64) {
+/// Follows the sources, and puts in front of the history what is asked for.
+async fn run(
+    mut engine: Engine,
+    mut asked: mpsc::Receiver<Remember>,
+    published: Arc<Mutex<Published>>,
+    generation: u64,
+) {
     loop {
-        engine.ready().await;
-        let batch = engine.take();
-        let changes = engine.advance(batch).await;
-        let mut published = published.lock();
-        if published.generation != generation {
-            return;
+        tokio::select! {
+            () = engine.ready() => {
+                let batch = engine.take();
+                let changes = engine.advance(batch).await;
+                let mut published = published.lock();
+                if published.generation != generation {
+                    return;
+                }
+                published.content = engine.content.clone();
+                // After the content: who is woken by the history finds it.
+                published.history.append(changes, engine.content.version());
+            }
+            Some(Remember { past, done }) = asked.recv() => {
+                let history = {
+                    let published = published.lock();
+                    if published.generation != generation {
+                        return;
+                    }
+                    published.history.clone()
+                };
+                // Only this task appends, so the history stands still meanwhile.
+                if let Some(past) = past.up_to(&history.floor())
+                    && let Ok(changes) = past.changes(&engine, &history).await
+                {
+                    history.prepend(changes, past.from());
+                }
+                let _ = done.send(());
+            }
         }
-        published.content = engine.content.clone();
-        // After the content: who is woken by the history finds it.
-        published.history.append(changes, engine.content.version());
     }
 }

@@ -228,13 +228,17 @@ mod tests {
                 tokio::time::sleep(QUIET / 4).await;
             }
         });
-        assert_eq!(
-            &next(&mut plugins).await.plugins["slow"]
-                .as_ref()
-                .unwrap()
-                .bytes[..],
-            b"01234567"
-        );
+        // A busy machine may hold the writer up for long enough that it looks done, but not each time.
+        let mut readings = 1;
+        while next(&mut plugins).await.plugins["slow"]
+            .as_ref()
+            .unwrap()
+            .bytes
+            != "01234567"
+        {
+            readings += 1;
+        }
+        assert!(readings <= 3, "{readings} readings of 8 writes");
         writer.await.unwrap();
     }
 

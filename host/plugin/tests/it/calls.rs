@@ -29,7 +29,10 @@ async fn keys_query_and_combine_answer_in_order() {
         join.keys(1, Side::Parent, vec![object("c")]).await.unwrap(),
         [["further Parent c"]]
     );
-    assert_eq!(join.query(0, vec!["a".into()]).await.unwrap(), Selection::All);
+    assert_eq!(
+        join.query(0, vec!["a".into()]).await.unwrap(),
+        Selection::All
+    );
     assert_eq!(
         join.keys(0, Side::Child, Vec::new()).await.unwrap(),
         Vec::<Vec<String>>::new()
@@ -191,12 +194,12 @@ async fn endless_guests_end_in_time_and_the_others_are_served() {
             assert_eq!(message, "plugin test_guest did not answer within 1s");
         }
         assert!(
-            started.elapsed() < Duration::from_millis(2500),
+            started.elapsed() < Duration::from_secs(4),
             "{word}: {:?}",
             started.elapsed()
         );
         assert!(
-            slowest < Duration::from_millis(400),
+            slowest < Duration::from_secs(1),
             "{word}: a good call took {slowest:?}"
         );
     }

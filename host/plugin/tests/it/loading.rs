@@ -116,7 +116,7 @@ async fn a_start_function_that_never_ends_is_ended() {
             (start $start))
         (core instance $m (instantiate $m))
         (func $f (param "settings" string) (result (result (error string)))
-            (canon lift (core func $m "f") (memory $m "memory") (realloc (func $m "realloc"))))
+            (canon lift (core func $m "f") (memory (core memory $m "memory")) (realloc (core func $m "realloc"))))
         (instance $setup (export "configure" (func $f)) (export "describe" (func $f)))
         (instance $admission (export "admit" (func $f)))
         (export "joinery:plugin/setup@0.1.0" (instance $setup))

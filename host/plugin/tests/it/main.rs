@@ -1,4 +1,5 @@
 //! Plugins as the host runs them: the real ones, and one that misbehaves as it is told.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod calls;
 mod compiling;

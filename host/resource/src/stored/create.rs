@@ -145,7 +145,7 @@ impl StoredResource {
                     },
                 )
                 .await?;
-            let _dropped = admitted.guards;
+            guards.extend(admitted.guards);
             let object = match admitted.object {
                 Some(changed) => {
                     self.check_admitted(generation, &changed)?;

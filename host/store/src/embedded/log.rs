@@ -1,9 +1,13 @@
 //! The store on disk: versions of keys and the commits that made them, in fjall.
 //!
-//! - keyspace `versions`: key, NUL, revision (8 bytes, big-endian), kind (0 deleted, 1 put) → value.
+//! One keyspace holds it all, for a journal is kept until every keyspace has written out what it
+//! has of it, and a small one beside a large one takes long to. By their first byte:
+//!
+//! - `v`, key, NUL, revision (8 bytes, big-endian), kind (0 deleted, 1 put) → value.
 //!   A key's versions lie together, oldest first.
-//! - keyspace `commits`: identity (16 bytes), first revision, last revision, time (8 bytes each,
-//!   big-endian) → nothing: one record for each batch of transactions; and `floor` → revision.
+//! - `c`, identity (16 bytes), first revision, last revision, time (8 bytes each, big-endian) →
+//!   nothing: one record for each batch of transactions.
+//! - `f` → the floor (8 bytes, big-endian).
 //!
 //! Everything is read once, when the store is opened: the rest of the engine lives in memory.
 //!
@@ -23,18 +27,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-const FLOOR: &[u8] = b"floor";
+const VERSION: u8 = b'v';
+const BATCH: u8 = b'c';
+const FLOOR: [u8; 1] = [b'f'];
 const DELETED: u8 = 0;
 const PUT: u8 = 1;
-/// What follows the key in the `versions` keyspace: NUL, revision, kind.
+/// The length of what follows the key in a version: NUL, revision, kind.
 const SUFFIX: usize = 1 + 8 + 1;
-/// How large the memory table of one keyspace grows before it is written out: it bounds how much
+/// How large the memory table grows before it is written out: it bounds how much
 /// of the journal is replayed when the store is opened.
 const MEMTABLE_BYTES: u64 = 16 << 20;
 /// fjall's cache of blocks. Blocks are read at opening only.
 const CACHE_BYTES: u64 = 4 << 20;
 
-/// One record of the `commits` keyspace.
+/// The record of one batch of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct BatchRecord {
     first: u64,
@@ -45,7 +51,7 @@ struct BatchRecord {
 
 impl BatchRecord {
     fn encode(self, identity: &[u8; 16]) -> Vec<u8> {
-        let mut key = identity.to_vec();
+        let mut key = batch_prefix(identity);
         for number in [self.first, self.last, self.time] {
             key.extend_from_slice(&number.to_be_bytes());
         }
@@ -62,14 +68,20 @@ impl BatchRecord {
     }
 }
 
+/// What the keys of batch records begin with.
+fn batch_prefix(identity: &[u8; 16]) -> Vec<u8> {
+    let mut prefix = vec![BATCH];
+    prefix.extend_from_slice(identity);
+    prefix
+}
+
 fn number(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(bytes.try_into().ok()?))
 }
 
 /// The open database. Dropping it closes it.
 pub(super) struct Log {
-    versions: Keyspace,
-    commits: Keyspace,
+    entries: Keyspace,
     database: Database,
     identity: [u8; 16],
     durability: PersistMode,
@@ -113,8 +125,7 @@ impl Log {
         let database = Database::builder(dir).cache_size(CACHE_BYTES).open()?;
         let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
         Ok(Self {
-            versions: database.keyspace("versions", options)?,
-            commits: database.keyspace("commits", options)?,
+            entries: database.keyspace("entries", options)?,
             database,
             identity,
             durability: if fsync {
@@ -140,7 +151,7 @@ impl Log {
                     None => (DELETED, &[][..]),
                 };
                 batch.insert(
-                    &self.versions,
+                    &self.entries,
                     version_key(&change.key, commit.revision, kind),
                     value,
                 );
@@ -152,31 +163,31 @@ impl Log {
                 last: last.revision,
                 time: last.time,
             };
-            batch.insert(&self.commits, record.encode(&self.identity), &[][..]);
+            batch.insert(&self.entries, record.encode(&self.identity), &[][..]);
             self.batches.push_back(record);
         }
         if let Some((floor, dropped)) = compaction {
             for change in dropped.iter().flat_map(|commit| commit.changes.iter()) {
                 if let Some(old) = &change.old {
-                    batch.remove(&self.versions, version_key(&change.key, old.revision, PUT));
+                    batch.remove(&self.entries, version_key(&change.key, old.revision, PUT));
                 }
                 if change.new.is_none() {
                     batch.remove(
-                        &self.versions,
+                        &self.entries,
                         version_key(&change.key, change.revision, DELETED),
                     );
                 }
             }
             while let Some(record) = self.batches.pop_front_if(|record| record.last <= floor) {
-                batch.remove(&self.commits, record.encode(&self.identity));
+                batch.remove(&self.entries, record.encode(&self.identity));
             }
-            batch.insert(&self.commits, FLOOR, floor.to_be_bytes());
+            batch.insert(&self.entries, FLOOR, floor.to_be_bytes());
         }
         batch.commit()
     }
 
     fn load(&mut self) -> Result<State, Fault> {
-        let floor = match self.commits.get(FLOOR)? {
+        let floor = match self.entries.get(FLOOR)? {
             Some(bytes) => {
                 number(&bytes).ok_or_else(|| Fault::damaged("the floor is no number"))?
             }
@@ -205,10 +216,11 @@ impl Log {
     /// The batch records, which must cover all revisions above the floor without a gap.
     fn load_batches(&self, floor: u64) -> Result<VecDeque<BatchRecord>, Fault> {
         let mut batches: VecDeque<BatchRecord> = VecDeque::new();
-        for guard in self.commits.prefix(self.identity) {
+        let prefix = batch_prefix(&self.identity);
+        for guard in self.entries.prefix(&prefix) {
             let key = guard.key()?;
             let record = key
-                .get(self.identity.len()..)
+                .get(prefix.len()..)
                 .and_then(BatchRecord::decode)
                 .filter(|record| record.first <= record.last)
                 .ok_or_else(|| Fault::damaged("a commit record is malformed"))?;
@@ -236,7 +248,7 @@ impl Log {
         let mut live = Live::new();
         let mut changes: BTreeMap<u64, Vec<Change>> = BTreeMap::new();
         let mut current: Option<(Key, Option<Versioned>)> = None;
-        for guard in self.versions.iter() {
+        for guard in self.entries.prefix([VERSION]) {
             let (encoded, value) = guard.into_inner()?;
             let (key, at, new) = decode_version(&encoded, &value)?;
             if at > revision {
@@ -305,7 +317,8 @@ impl From<fjall::Error> for Fault {
 }
 
 fn version_key(key: &Key, revision: u64, kind: u8) -> Vec<u8> {
-    let mut encoded = Vec::with_capacity(key.encoded().len() + SUFFIX);
+    let mut encoded = Vec::with_capacity(1 + key.encoded().len() + SUFFIX);
+    encoded.push(VERSION);
     encoded.extend_from_slice(key.encoded().as_bytes());
     encoded.push(0);
     encoded.extend_from_slice(&revision.to_be_bytes());
@@ -317,8 +330,9 @@ fn decode_version(encoded: &[u8], value: &[u8]) -> Result<(Key, u64, Option<Vers
     let malformed = || Fault::damaged("the key of a version is malformed");
     let at = encoded.len().checked_sub(SUFFIX).ok_or_else(malformed)?;
     let (key, suffix) = encoded.split_at(at);
-    let key = std::str::from_utf8(key)
-        .ok()
+    let key = key
+        .strip_prefix(&[VERSION])
+        .and_then(|key| std::str::from_utf8(key).ok())
         .and_then(|key| Key::from_encoded(key).ok())
         .ok_or_else(malformed)?;
     let [0, revision @ .., kind @ (DELETED | PUT)] = suffix else {

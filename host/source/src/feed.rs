@@ -1,0 +1,174 @@
+//! What keeps a [`SourceCache`](crate::SourceCache) up to date: list, then watch, again and again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use imbl::OrdMap;
+use joinery_object::{Object, ObjectKey};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tracing::{debug, info, warn};
+
+use crate::cache::Shared;
+use crate::upstream::{Query, UpstreamError, UpstreamEvent};
+
+/// Objects a page of the first list: large enough to be quick, small enough to fit any server's limits.
+const PAGE: u32 = 500;
+/// The first wait after a failure; it doubles up to [`LONGEST_WAIT`].
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// A stream that ends sooner is waited after as after a failure, so that a server which ends each at once is not flooded.
+const SHORTEST_STREAM: Duration = Duration::from_secs(1);
+/// A stream is renewed after so long: upstream ends it sooner, but the end of a connection that died never arrives.
+const LONGEST_STREAM: Duration = Duration::from_secs(300);
+/// After so long without a message upstream is asked whether it is still there.
+pub(crate) const SILENCE: Duration = Duration::from_secs(45);
+/// So long a small answer may take. With [`SILENCE`], an upstream that hangs is noticed within a minute.
+const ANSWER: Duration = Duration::from_secs(10);
+/// So long a page of a list may take.
+const PAGE_ANSWER: Duration = Duration::from_secs(60);
+
+/// Between lists that are made only because a reader wants to know that nothing is missing.
+const LIST_PERIOD: Duration = Duration::from_secs(5);
+
+/// Feeds a cache until the task is aborted.
+pub(crate) async fn feed(shared: Arc<Shared>) {
+    let mut wait = SHORTEST_WAIT;
+    let mut list_again = true;
+    let mut listed = Instant::now();
+    loop {
+        let started = Instant::now();
+        let result = if list_again {
+            listed = started;
+            list(&shared).await
+        } else {
+            tokio::select! {
+                result = follow(&shared) => result,
+                () = wanted(&shared, listed + LIST_PERIOD) => {
+                    list_again = true;
+                    continue;
+                }
+            }
+        };
+        match result {
+            Ok(()) if list_again => list_again = false,
+            Ok(()) if started.elapsed() >= SHORTEST_STREAM => wait = SHORTEST_WAIT,
+            Ok(()) => pause(&mut wait).await,
+            Err(UpstreamError::NoSuchResource(_)) if shared.spec.optional => {
+                shared.heard();
+                shared.gone();
+                list_again = true;
+                sleep(LONGEST_WAIT).await;
+            }
+            Err(UpstreamError::Expired(why)) => {
+                debug!(source = %shared.spec.gvr, why, "history is gone, listing again");
+                // A list whose pages expire is begun again too, but not in a hurry.
+                if list_again {
+                    pause(&mut wait).await;
+                }
+                list_again = true;
+            }
+            Err(error) => {
+                // A resource that was there and is gone has lost its objects.
+                list_again |= matches!(error, UpstreamError::NoSuchResource(_));
+                warn!(source = %shared.spec.gvr, %error, "source cannot be read, trying again");
+                shared.report(&error);
+                pause(&mut wait).await;
+            }
+        }
+    }
+}
+
+async fn pause(wait: &mut Duration) {
+    sleep(*wait).await;
+    *wait = (*wait * 2).min(LONGEST_WAIT);
+}
+
+/// An answer, or the error that says that there was none.
+async fn within<T>(
+    patience: Duration,
+    answer: impl Future<Output = Result<T, UpstreamError>>,
+) -> Result<T, UpstreamError> {
+    timeout(patience, answer).await.unwrap_or_else(|_| {
+        let seconds = patience.as_secs();
+        let why = format!("upstream gave no answer for {seconds} s");
+        Err(UpstreamError::Unreachable(why))
+    })
+}
+
+async fn list(shared: &Shared) -> Result<(), UpstreamError> {
+    let (upstream, gvr) = (&shared.upstream, &shared.spec.gvr);
+    let mut query = Query {
+        limit: PAGE,
+        ..shared.spec.query()
+    };
+    let mut objects: OrdMap<ObjectKey, Arc<Object>> = OrdMap::new();
+    loop {
+        let page = within(PAGE_ANSWER, upstream.list(gvr, &query)).await?;
+        shared.heard();
+        objects.extend(page.items.into_iter().map(|o| (o.key().clone(), o)));
+        if page.continue_token.is_some() {
+            query.continue_token = page.continue_token;
+            continue;
+        }
+        info!(
+            source = %gvr, selector = %shared.spec.label_selector,
+            objects = objects.len(), position = page.position, "source listed"
+        );
+        shared.replace(objects, page.position);
+        return Ok(());
+    }
+}
+
+/// Waits until a reader wants a position that the stream has not brought.
+async fn wanted(shared: &Shared, not_before: Instant) {
+    let mut wanted = shared.wanted.subscribe();
+    loop {
+        sleep_until(not_before).await;
+        if *wanted.borrow_and_update() > shared.position() {
+            return;
+        }
+        if wanted.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// A small question to which a living upstream has an answer: its position.
+pub(crate) async fn probe(shared: &Shared) -> Result<u64, UpstreamError> {
+    let query = Query {
+        limit: 1,
+        ..shared.spec.query()
+    };
+    let page = within(ANSWER, shared.upstream.list(&shared.spec.gvr, &query)).await?;
+    shared.heard();
+    Ok(page.position)
+}
+
+/// Watches until the stream ends.
+async fn follow(shared: &Shared) -> Result<(), UpstreamError> {
+    let (upstream, spec) = (&shared.upstream, &shared.spec);
+    let query = spec.query();
+    let stream = upstream.watch(&spec.gvr, &query, shared.position());
+    let mut events = within(ANSWER, stream).await?;
+    shared.heard();
+    let end = Instant::now() + LONGEST_STREAM;
+    loop {
+        let next = timeout_at(end.min(Instant::now() + SILENCE), events.next()).await;
+        match next {
+            Ok(None) => return Ok(()),
+            Ok(Some(event)) => {
+                let event = event?;
+                shared.heard();
+                match event {
+                    UpstreamEvent::Change(kind, object) => shared.apply(kind, object),
+                    UpstreamEvent::Bookmark(position) => shared.advance(position),
+                }
+            }
+            Err(_) if Instant::now() >= end => return Ok(()),
+            Err(_) => {
+                probe(shared).await?;
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A client as kubectl and informers are: lists, watches, comes back with the last version it was told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use joinery_object::{Change, EventType, Follower, Object, ObjectKey, ResourceVersion};
+use joinery_view::{Replayed, ResumeError, View};
+
+/// An object's text without its resource version, which the host has put in as one piece.
+pub fn text(object: &Object) -> String {
+    let text = String::from_utf8(object.bytes().to_vec()).unwrap();
+    let version = format!("\"resourceVersion\":\"{}\",", object.resource_version());
+    assert!(text.contains(&version), "{text}");
+    text.replacen(&version, "", 1)
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Client {
+    pub objects: BTreeMap<ObjectKey, String>,
+    pub version: Option<ResourceVersion>,
+    /// As `ADDED ns/name`.
+    pub told: Vec<String>,
+}
+
+/// A watch that is under way.
+pub struct Watch {
+    /// What has arrived and is not read yet.
+    pending: Vec<Replayed>,
+    follower: Follower,
+    reached: ResourceVersion,
+}
+
+impl Client {
+    pub fn list(view: &View) -> Self {
+        let snapshot = view.snapshot();
+        let mut client = Self::default();
+        for (key, object) in &snapshot.objects {
+            assert!(snapshot.version.covers(object.resource_version()));
+            client.objects.insert(key.clone(), text(object));
+        }
+        client.version = Some(snapshot.version);
+        client
+    }
+
+    pub async fn watch(&self, view: &View) -> Result<Watch, ResumeError> {
+        let version = self.version.clone().unwrap();
+        let mut resumed = view.resume(&version, |_| true).await?;
+        resumed.events.reverse();
+        Ok(Watch {
+            pending: resumed.events,
+            follower: resumed.follower,
+            reached: resumed.version,
+        })
+    }
+
+    fn apply(&mut self, kind: EventType, object: &Object) {
+        self.told.push(format!("{} {}", kind.as_str(), object.key()));
+        match kind {
+            EventType::Deleted => self.objects.remove(object.key()),
+            _ => self.objects.insert(object.key().clone(), text(object)),
+        };
+        self.version = Some(object.resource_version().clone());
+    }
+
+    /// Reads up to so many events. Returns whether the watch goes on; if not, an object could not be made.
+    pub fn read(&mut self, watch: &mut Watch, most: usize) -> bool {
+        watch.fill();
+        for _ in 0..most {
+            match watch.pending.pop() {
+                None => {
+                    // Nothing is left to read: a bookmark may say so.
+                    self.version = Some(watch.reached.clone());
+                    return true;
+                }
+                Some(Replayed::Event { kind, object, .. }) => self.apply(kind, &object),
+                Some(Replayed::Failure(_)) => {
+                    self.told.push("ERROR".to_owned());
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// What it knows, by key.
+    pub fn known(&self) -> Vec<(String, String)> {
+        let known = self.objects.iter();
+        known.map(|(key, text)| (key.to_string(), text.clone())).collect()
+    }
+}
+
+impl Watch {
+    /// As the stream of a watch does for one who came with a version.
+    fn fill(&mut self) {
+        let (changes, position) = self.follower.take().unwrap();
+        let again = |change: &Arc<Change>| {
+            let told = match change.is_silent() {
+                true => change.new_object().and_then(|_| change.event_again(|_| true)),
+                false => change.event(|_| true),
+            };
+            let (kind, object) = told?;
+            Some(match change.failure() {
+                Some(failure) => Replayed::Failure(failure.clone()),
+                None => Replayed::Event {
+                    kind,
+                    object,
+                    change: Some(change.clone()),
+                },
+            })
+        };
+        let new: Vec<_> = changes.iter().rev().filter_map(again).collect();
+        self.pending.splice(0..0, new);
+        self.reached = position;
+    }
+}
