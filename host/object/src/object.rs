@@ -550,10 +550,14 @@ mod tests {
 
     #[test]
     fn a_row_is_made_once_for_the_same_columns() {
-        let object = Object::parse(text(r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#)).unwrap();
+        let object =
+            Object::parse(text(r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#)).unwrap();
         let (columns, others) = (Bytes::from("[1]".to_owned()), Bytes::from("[1]".to_owned()));
         let first = object.row(&columns, Row::default);
-        assert!(Arc::ptr_eq(&first, &object.row(&columns, || unreachable!())));
+        assert!(Arc::ptr_eq(
+            &first,
+            &object.row(&columns, || unreachable!())
+        ));
         assert!(!Arc::ptr_eq(&first, &object.row(&others, Row::default)));
     }
 

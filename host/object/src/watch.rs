@@ -603,7 +603,12 @@ mod tests {
         let history = history(1);
         let shows = |position, cause| {
             let version = ResourceVersion::single(position);
-            Arc::new(Change::new(version, &[cause], None, Some(object("o", position))))
+            Arc::new(Change::new(
+                version,
+                &[cause],
+                None,
+                Some(object("o", position)),
+            ))
         };
         history.append([shows(11, 15), shows(12, 15)], ResourceVersion::single(15));
         history.append([added("o16", 16)], ResourceVersion::single(16));
@@ -637,10 +642,7 @@ mod tests {
         );
         let change = change.silent();
         assert!(change.event(|_| true).is_none());
-        assert_eq!(
-            change.event_again(|_| true).unwrap().0,
-            EventType::Modified
-        );
+        assert_eq!(change.event_again(|_| true).unwrap().0, EventType::Modified);
     }
 
     #[test]

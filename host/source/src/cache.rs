@@ -381,7 +381,11 @@ mod tests {
             ]
         );
         // Who has been told some of them may lack any other.
-        assert!(changes.iter().all(|change| change.position().position(0) == 4));
+        assert!(
+            changes
+                .iter()
+                .all(|change| change.position().position(0) == 4)
+        );
         assert!(changes.iter().all(|change| change.cause(0) == 12));
     }
 }

@@ -98,7 +98,12 @@ fn reached(start: &[u64], steps: &[Step], end: &[u64]) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    fn told(start: [u64; 2], steps: &[(usize, u64)], end: [u64; 2], touched: &[(&str, &[usize])]) -> Vec<(String, [u64; 2])> {
+    fn told(
+        start: [u64; 2],
+        steps: &[(usize, u64)],
+        end: [u64; 2],
+        touched: &[(&str, &[usize])],
+    ) -> Vec<(String, [u64; 2])> {
         let steps: Vec<_> = steps
             .iter()
             .map(|(source, position)| Step {
@@ -112,7 +117,12 @@ mod tests {
             .collect();
         claims(&start, &steps, &end, &touched)
             .into_iter()
-            .map(|(key, claim)| (key.to_string(), [claim.after.position(0), claim.after.position(1)]))
+            .map(|(key, claim)| {
+                (
+                    key.to_string(),
+                    [claim.after.position(0), claim.after.position(1)],
+                )
+            })
             .collect()
     }
 

@@ -89,16 +89,14 @@ async fn run(
             ))),
             Ok(Err(refused)) => Err(refused),
             Ok(Ok(None)) => Ok(None),
-            Ok(Ok(Some(composed))) => {
-                fill(&key, &related, composed, version, (&kind.0, &kind.1))
-                    .map(|object| Some(Arc::new(object)))
-                    .map_err(|why| {
-                        Status::internal(format!(
-                            "the plugin composed {} {key} wrongly: {why}",
-                            spec.resource.resource
-                        ))
-                    })
-            }
+            Ok(Ok(Some(composed))) => fill(&key, &related, composed, version, (&kind.0, &kind.1))
+                .map(|object| Some(Arc::new(object)))
+                .map_err(|why| {
+                    Status::internal(format!(
+                        "the plugin composed {} {key} wrongly: {why}",
+                        spec.resource.resource
+                    ))
+                }),
         };
         outcomes.push((key, outcome));
     }

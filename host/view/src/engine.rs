@@ -54,18 +54,15 @@ impl Batch {
     fn add(&mut self, source: usize, position: u64, key: ObjectKey, new: Option<Arc<Object>>) {
         let step = self.steps.len();
         self.steps.push(Step { source, position });
-        let input = *self
-            .by_key
-            .entry((source, key.clone()))
-            .or_insert_with(|| {
-                self.inputs.push(Input {
-                    source,
-                    key,
-                    new: None,
-                });
-                self.steps_of.push(Vec::new());
-                self.inputs.len() - 1
+        let input = *self.by_key.entry((source, key.clone())).or_insert_with(|| {
+            self.inputs.push(Input {
+                source,
+                key,
+                new: None,
             });
+            self.steps_of.push(Vec::new());
+            self.inputs.len() - 1
+        });
         self.inputs[input].new = new;
         self.steps_of[input].push(step);
     }
@@ -251,9 +248,8 @@ impl Engine {
         changes: &mut Vec<Arc<Change>>,
     ) {
         let causes = self.content.positions.clone();
-        let change = |version: &ResourceVersion, old, new| {
-            Change::new(version.clone(), &causes, old, new)
-        };
+        let change =
+            |version: &ResourceVersion, old, new| Change::new(version.clone(), &causes, old, new);
         let (objects, failures) = (&mut self.content.objects, &mut self.content.failures);
         let before = objects.get(&key).cloned();
         let at = &claim.after;
@@ -305,12 +301,7 @@ impl Engine {
 }
 
 /// There was no object here before, and there is none now: news only to one who saw one elsewhere.
-fn unseen(
-    join: &SharedJoin,
-    key: &ObjectKey,
-    version: &ResourceVersion,
-    causes: &[u64],
-) -> Change {
+fn unseen(join: &SharedJoin, key: &ObjectKey, version: &ResourceVersion, causes: &[u64]) -> Change {
     let old = tombstone(join.spec(), key, version);
     Change::new(version.clone(), causes, old, None)
         .merged()

@@ -215,10 +215,7 @@ impl Asked<'_> {
     }
 
     /// What to ask upstream for the children of all parents that have these keys: queries, and objects by name.
-    async fn queries(
-        &self,
-        keys: Vec<String>,
-    ) -> Result<(Vec<Query>, Vec<ObjectKey>), JoinError> {
+    async fn queries(&self, keys: Vec<String>) -> Result<(Vec<Query>, Vec<ObjectKey>), JoinError> {
         let everything = || (vec![self.query(String::new(), String::new())], Vec::new());
         let mut queries = Vec::new();
         let mut names = Vec::new();
@@ -258,7 +255,10 @@ impl Asked<'_> {
             } => self.length(&self.query(label_selector, field_selector)),
             _ => 0,
         };
-        let each = length.saturating_sub(shortest).div_ceil(chunk.len() - 1).max(1);
+        let each = length
+            .saturating_sub(shortest)
+            .div_ceil(chunk.len() - 1)
+            .max(1);
         let fitting = 1 + URL_BOUND.saturating_sub(shortest) / each;
         // Keys of unlike length may need another round; each is shorter.
         Ok(fitting.min(chunk.len() - 1))

@@ -38,25 +38,33 @@ impl Past {
         version: &ResourceVersion,
         floor: &ResourceVersion,
     ) -> Result<Self, UpstreamError> {
-        let asked = sources.iter().enumerate().map(|(index, source)| async move {
-            let (after, to) = (version.position(index), floor.position(index));
-            match after {
-                _ if after >= to => Ok(Vec::new()),
-                0 => Err(UpstreamError::Expired(format!(
-                    "the version says nothing of {}",
-                    source.spec().gvr
-                ))),
-                _ => source.past(after, to).await,
-            }
-        });
+        let asked = sources
+            .iter()
+            .enumerate()
+            .map(|(index, source)| async move {
+                let (after, to) = (version.position(index), floor.position(index));
+                match after {
+                    _ if after >= to => Ok(Vec::new()),
+                    0 => Err(UpstreamError::Expired(format!(
+                        "the version says nothing of {}",
+                        source.spec().gvr
+                    ))),
+                    _ => source.past(after, to).await,
+                }
+            });
         let answers = try_join_all(asked).await?;
         let floor = floor.positions().to_vec();
-        let changes = answers.into_iter().enumerate().flat_map(|(index, changes)| {
-            let of_source = move |(kind, object)| (index, kind, object);
-            changes.into_iter().map(of_source)
-        });
+        let changes = answers
+            .into_iter()
+            .enumerate()
+            .flat_map(|(index, changes)| {
+                let of_source = move |(kind, object)| (index, kind, object);
+                changes.into_iter().map(of_source)
+            });
         Ok(Self {
-            from: (0..floor.len()).map(|i| version.position(i).min(floor[i])).collect(),
+            from: (0..floor.len())
+                .map(|i| version.position(i).min(floor[i]))
+                .collect(),
             changes: changes.collect(),
             floor,
         })
@@ -161,7 +169,9 @@ async fn alone(
 ) -> Result<HashMap<ObjectKey, Arc<Object>>, JoinError> {
     let mut joined = Joined::new(engine.join().clone(), Patience::Tries(TRIES));
     joined.apply(primaries).await?;
-    let keys = primaries.iter().map(|input| (input.key.clone(), version.clone()));
+    let keys = primaries
+        .iter()
+        .map(|input| (input.key.clone(), version.clone()));
     let outcomes = compose(&joined, keys.collect()).await?;
     Ok(outcomes
         .into_iter()

@@ -35,7 +35,11 @@ pub(crate) fn replay(
     missed: Vec<Arc<Change>>,
     selects: impl Fn(&Object) -> bool,
 ) -> Vec<Replayed> {
-    if passed && missed.iter().all(|change| change.position().covers(version)) {
+    if passed
+        && missed
+            .iter()
+            .all(|change| change.position().covers(version))
+    {
         return missed
             .into_iter()
             .filter_map(|change| {
@@ -143,17 +147,18 @@ mod tests {
             change([6, 7], Some(a), None),
         ];
         // It has seen 6 of the second source and 4 of the first.
-        assert_eq!(
-            words([4, 6], false, missed),
-            ["ADDED b [6, 6]"]
-        );
+        assert_eq!(words([4, 6], false, missed), ["ADDED b [6, 6]"]);
         let missed = vec![change([5, 3], Some(b.clone()), Some(b))];
         assert_eq!(words([4, 6], false, missed), ["MODIFIED b [5, 6]"]);
     }
 
     #[test]
     fn another_object_of_the_same_name_is_not_the_same_changed() {
-        let missed = vec![change([5, 3], Some(object("a", "u")), Some(object("a", "w")))];
+        let missed = vec![change(
+            [5, 3],
+            Some(object("a", "u")),
+            Some(object("a", "w")),
+        )];
         assert_eq!(
             words([4, 6], false, missed),
             ["DELETED a [4, 6]", "ADDED a [5, 6]"]

@@ -318,9 +318,8 @@ fn exchange(published: &mut Published, engine: &Engine, same_sources: bool) {
 /// What is different between two contents, as changes.
 fn differences(old: &Content, new: &Content) -> Vec<Arc<Change>> {
     let version = new.version();
-    let change = |before, after| {
-        Change::new(version.clone(), &new.positions, before, after).exchanged()
-    };
+    let change =
+        |before, after| Change::new(version.clone(), &new.positions, before, after).exchanged();
     let mut changes = Vec::new();
     for (key, object) in &new.objects {
         match old.objects.get(key) {

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use joinery_object::{DeleteOptions, ObjectKey, WriteOptions, reason};
-use joinery_resource::Resource;
+use async_trait::async_trait;
+use joinery_object::{
+    DeleteOptions, GroupVersionResource, ObjectKey, Status, WriteOptions, reason,
+};
+use joinery_resource::{Admit, Lookup, Resource, Review, StoredResource, Verdict};
 use joinery_store::{Embedded, Store};
 use serde_json::{Value, json};
 
 use crate::support::{Host, Speak, admin, bytes, eventually, json as value, list_options, widget};
 
-async fn post(
-    resource: &dyn Resource,
-    namespace: &str,
-    object: Value,
-) -> Result<Value, joinery_object::Status> {
+async fn post(resource: &dyn Resource, namespace: &str, object: Value) -> Result<Value, Status> {
     let body = bytes(&object);
     let written = resource
         .create(
@@ -188,6 +187,41 @@ async fn what_belongs_to_a_namespace_that_is_gone_is_removed() {
     namespaces.post(namespace("team")).await.unwrap();
     assert_eq!(host.storage.remove_orphans().await.unwrap(), 1);
     assert_eq!(widgets.all("").await.unwrap().items.len(), 1);
+}
+
+/// Ends the namespace of the object that it is asked about.
+struct EndsNamespace(Arc<StoredResource>);
+
+#[async_trait]
+impl Admit for EndsNamespace {
+    async fn admit(
+        &self,
+        _resource: &GroupVersionResource,
+        review: Review,
+        _lookup: Arc<dyn Lookup>,
+    ) -> Result<Verdict, Status> {
+        let namespace = review.key.namespace.unwrap();
+        self.0.remove(&namespace).await.unwrap();
+        eventually("the namespace going", || async {
+            self.0.read(&namespace).await.is_err()
+        })
+        .await;
+        Ok(Verdict::default())
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_that_goes_during_a_create_takes_the_object_with_it() {
+    let host = Host::start().await;
+    let namespaces = host.namespaces();
+    namespaces.post(namespace("team")).await.unwrap();
+    let rule = Arc::new(EndsNamespace(namespaces));
+    let widgets = host.custom("widgets", true, Some(rule)).await;
+    let status = post(&*widgets, "team", widget("a", json!({})))
+        .await
+        .unwrap_err();
+    assert_eq!(status.code, 404);
+    assert!(widgets.all("").await.unwrap().items.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

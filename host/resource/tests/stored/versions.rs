@@ -8,22 +8,27 @@ use serde_json::json;
 
 use crate::support::{Host, Speak, admin, list_options, names, version, widget};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_show_what_was_written_before() {
     let host = Host::start().await;
     let widgets = host.widgets().await;
-    for i in 0..50 {
-        let name = format!("w{i:02}");
+    for i in 0..200 {
+        let name = format!("w{i:03}");
         let written = widgets.post(widget(&name, json!({}))).await.unwrap();
+        // Also a read that need not be of the latest.
+        let any = widgets.all("resourceVersion=0").await.unwrap();
+        assert_eq!(any.items.len(), i + 1);
+        assert!(any.resource_version.position(0) >= version(&written.object));
         widgets.read(&name).await.unwrap();
-        let list = widgets.all("").await.unwrap();
-        assert_eq!(list.items.len(), i + 1);
-        assert!(list.resource_version.position(0) >= version(&written.object));
-        // Also of what need not be the latest.
-        assert_eq!(
-            widgets.all("resourceVersion=0").await.unwrap().items.len(),
-            i + 1
-        );
+        // A write of somebody else, past this resource.
+        let key = joinery_store::Key::new("example.com", "others", "", &name).unwrap();
+        let put = joinery_store::Op::Put {
+            key,
+            value: bytes::Bytes::from_static(b"x"),
+        };
+        let other = host.store.txn(vec![put], Vec::new()).await.unwrap();
+        let latest = widgets.all("").await.unwrap();
+        assert!(latest.resource_version.position(0) >= other.revision);
     }
 }
 

@@ -83,7 +83,12 @@ impl Selection {
         here && self.labels.matches(|label| object.label(label)) && self.fields.matches(fields)
     }
 
-    fn event(&self, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>, at: u64) -> Option<UpstreamEvent> {
+    fn event(
+        &self,
+        old: Option<&Arc<Object>>,
+        new: Option<&Arc<Object>>,
+        at: u64,
+    ) -> Option<UpstreamEvent> {
         let old = old.filter(|old| self.has(old));
         let (kind, object) = match (old, new.filter(|new| self.has(new))) {
             (None, None) => return None,
@@ -109,7 +114,10 @@ impl State {
     }
 
     fn revision(&self, counter: usize) -> u64 {
-        self.revisions.get(&counter).copied().unwrap_or(FIRST_REVISION)
+        self.revisions
+            .get(&counter)
+            .copied()
+            .unwrap_or(FIRST_REVISION)
     }
 
     fn next_revision(&mut self, counter: usize) -> u64 {
@@ -148,7 +156,10 @@ impl Objects {
 
     pub(super) fn put(&self, gvr: &GroupVersionResource, mut object: Value) -> Arc<Object> {
         let mut state = self.state.lock();
-        let counter = state.table(gvr).unwrap_or_else(|error| panic!("{error}")).counter;
+        let counter = state
+            .table(gvr)
+            .unwrap_or_else(|error| panic!("{error}"))
+            .counter;
         let revision = state.next_revision(counter);
         state.uids += 1;
         let uids = state.uids;
@@ -167,10 +178,17 @@ impl Objects {
             set("uid", text("uid").unwrap_or(&made_up));
             let minute = revision / 60 % 60;
             let time = format!("2026-01-01T00:{minute:02}:{:02}Z", revision % 60);
-            set("creationTimestamp", text("creationTimestamp").unwrap_or(&time));
+            set(
+                "creationTimestamp",
+                text("creationTimestamp").unwrap_or(&time),
+            );
         }
-        let bytes = canonical(object.to_string().as_bytes(), &table.api_version, &table.kind)
-            .and_then(Object::parse);
+        let bytes = canonical(
+            object.to_string().as_bytes(),
+            &table.api_version,
+            &table.kind,
+        )
+        .and_then(Object::parse);
         let object = Arc::new(bytes.unwrap_or_else(|error| panic!("{error}: {object}")));
         table.objects.insert(key, object.clone());
         table.log.push(Entry {
@@ -187,7 +205,11 @@ impl Objects {
         let Ok(counter) = state.table(gvr).map(|table| table.counter) else {
             return false;
         };
-        let Some(old) = state.tables.get_mut(gvr).and_then(|table| table.objects.remove(key)) else {
+        let Some(old) = state
+            .tables
+            .get_mut(gvr)
+            .and_then(|table| table.objects.remove(key))
+        else {
             return false;
         };
         let position = state.next_revision(counter);
@@ -204,14 +226,20 @@ impl Objects {
 
     pub(super) fn pass(&self, gvr: &GroupVersionResource, revisions: u64) {
         let mut state = self.state.lock();
-        let counter = state.table(gvr).map(|table| table.counter).unwrap_or_default();
+        let counter = state
+            .table(gvr)
+            .map(|table| table.counter)
+            .unwrap_or_default();
         let next = state.revision(counter) + revisions;
         state.revisions.insert(counter, next);
     }
 
     pub(super) fn revision(&self, gvr: &GroupVersionResource) -> u64 {
         let state = self.state.lock();
-        let counter = state.table(gvr).map(|table| table.counter).unwrap_or_default();
+        let counter = state
+            .table(gvr)
+            .map(|table| table.counter)
+            .unwrap_or_default();
         state.revision(counter)
     }
 
@@ -255,7 +283,10 @@ impl Objects {
                 page.ok_or_else(|| UpstreamError::Expired(format!("no such page: {token}")))?
             }
             None => {
-                let selected = table.objects.values().filter(|object| selection.has(object));
+                let selected = table
+                    .objects
+                    .values()
+                    .filter(|object| selection.has(object));
                 (selected.cloned().collect(), state.revision(table.counter))
             }
         };
@@ -276,7 +307,11 @@ impl Objects {
     }
 
     /// Where a watch begins in the log.
-    pub(super) fn begin(&self, gvr: &GroupVersionResource, after: u64) -> Result<usize, UpstreamError> {
+    pub(super) fn begin(
+        &self,
+        gvr: &GroupVersionResource,
+        after: u64,
+    ) -> Result<usize, UpstreamError> {
         let state = self.state.lock();
         let table = state.table(gvr)?;
         if after < table.compacted {

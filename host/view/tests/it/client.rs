@@ -7,7 +7,7 @@ use joinery_object::{Change, EventType, Follower, Object, ObjectKey, ResourceVer
 use joinery_view::{Replayed, ResumeError, View};
 
 /// An object's text without its resource version, which the host has put in as one piece.
-pub fn text(object: &Object) -> String {
+pub(crate) fn text(object: &Object) -> String {
     let text = String::from_utf8(object.bytes().to_vec()).unwrap();
     let version = format!("\"resourceVersion\":\"{}\",", object.resource_version());
     assert!(text.contains(&version), "{text}");
@@ -15,15 +15,15 @@ pub fn text(object: &Object) -> String {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Client {
-    pub objects: BTreeMap<ObjectKey, String>,
-    pub version: Option<ResourceVersion>,
+pub(crate) struct Client {
+    pub(crate) objects: BTreeMap<ObjectKey, String>,
+    pub(crate) version: Option<ResourceVersion>,
     /// As `ADDED ns/name`.
-    pub told: Vec<String>,
+    pub(crate) told: Vec<String>,
 }
 
 /// A watch that is under way.
-pub struct Watch {
+pub(crate) struct Watch {
     /// What has arrived and is not read yet.
     pending: Vec<Replayed>,
     follower: Follower,
@@ -31,7 +31,7 @@ pub struct Watch {
 }
 
 impl Client {
-    pub fn list(view: &View) -> Self {
+    pub(crate) fn list(view: &View) -> Self {
         let snapshot = view.snapshot();
         let mut client = Self::default();
         for (key, object) in &snapshot.objects {
@@ -42,7 +42,7 @@ impl Client {
         client
     }
 
-    pub async fn watch(&self, view: &View) -> Result<Watch, ResumeError> {
+    pub(crate) async fn watch(&self, view: &View) -> Result<Watch, ResumeError> {
         let version = self.version.clone().unwrap();
         let mut resumed = view.resume(&version, |_| true).await?;
         resumed.events.reverse();
@@ -54,7 +54,8 @@ impl Client {
     }
 
     fn apply(&mut self, kind: EventType, object: &Object) {
-        self.told.push(format!("{} {}", kind.as_str(), object.key()));
+        self.told
+            .push(format!("{} {}", kind.as_str(), object.key()));
         match kind {
             EventType::Deleted => self.objects.remove(object.key()),
             _ => self.objects.insert(object.key().clone(), text(object)),
@@ -63,15 +64,11 @@ impl Client {
     }
 
     /// Reads up to so many events. Returns whether the watch goes on; if not, an object could not be made.
-    pub fn read(&mut self, watch: &mut Watch, most: usize) -> bool {
+    pub(crate) fn read(&mut self, watch: &mut Watch, most: usize) -> bool {
         watch.fill();
         for _ in 0..most {
             match watch.pending.pop() {
-                None => {
-                    // Nothing is left to read: a bookmark may say so.
-                    self.version = Some(watch.reached.clone());
-                    return true;
-                }
+                None => return true,
                 Some(Replayed::Event { kind, object, .. }) => self.apply(kind, &object),
                 Some(Replayed::Failure(_)) => {
                     self.told.push("ERROR".to_owned());
@@ -82,10 +79,21 @@ impl Client {
         true
     }
 
+    /// Reads all there is, and the bookmark after it.
+    pub(crate) fn read_all(&mut self, watch: &mut Watch) -> bool {
+        let goes_on = self.read(watch, usize::MAX);
+        if goes_on {
+            self.version = Some(watch.reached.clone());
+        }
+        goes_on
+    }
+
     /// What it knows, by key.
-    pub fn known(&self) -> Vec<(String, String)> {
+    pub(crate) fn known(&self) -> Vec<(String, String)> {
         let known = self.objects.iter();
-        known.map(|(key, text)| (key.to_string(), text.clone())).collect()
+        known
+            .map(|(key, text)| (key.to_string(), text.clone()))
+            .collect()
     }
 }
 
@@ -95,7 +103,9 @@ impl Watch {
         let (changes, position) = self.follower.take().unwrap();
         let again = |change: &Arc<Change>| {
             let told = match change.is_silent() {
-                true => change.new_object().and_then(|_| change.event_again(|_| true)),
+                true => change
+                    .new_object()
+                    .and_then(|_| change.event_again(|_| true)),
                 false => change.event(|_| true),
             };
             let (kind, object) = told?;

@@ -13,23 +13,23 @@ use joinery_view::{
 use parking_lot::Mutex;
 use serde_json::Value;
 
-pub const UID_LABEL: &str = "tasks.example.com/task-uid";
+pub(crate) const UID_LABEL: &str = "tasks.example.com/task-uid";
 
-pub fn tasks() -> GroupVersionResource {
+pub(crate) fn tasks() -> GroupVersionResource {
     GroupVersionResource::new("tasks.example.com", "v1", "tasks")
 }
 
-pub fn events() -> GroupVersionResource {
+pub(crate) fn events() -> GroupVersionResource {
     GroupVersionResource::new("", "v1", "events")
 }
 
-pub fn logs() -> GroupVersionResource {
+pub(crate) fn logs() -> GroupVersionResource {
     GroupVersionResource::new("logs.example.com", "v1", "logs")
 }
 
 /// Where an object's keys stand.
 #[derive(Clone, Copy)]
-pub enum Keys {
+pub(crate) enum Keys {
     Uid,
     Label(&'static str),
     /// An array of strings.
@@ -41,9 +41,9 @@ impl Keys {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         match self {
             Self::Uid => text(&object["metadata"]["uid"]).into_iter().collect(),
-            Self::Label(label) => {
-                text(&object["metadata"]["labels"][label]).into_iter().collect()
-            }
+            Self::Label(label) => text(&object["metadata"]["labels"][label])
+                .into_iter()
+                .collect(),
             Self::Strings(pointer) => {
                 let values = object.pointer(pointer).and_then(Value::as_array);
                 values.into_iter().flatten().filter_map(text).collect()
@@ -54,7 +54,7 @@ impl Keys {
 
 /// What the result shows of its inputs.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Shows {
+pub(crate) enum Shows {
     /// All bytes.
     Everything,
     /// The names of the children, and those only of a primary that is not `spec.quiet`. Of a primary that is
@@ -62,15 +62,15 @@ pub enum Shows {
     Names,
 }
 
-pub struct NativeJoin {
+pub(crate) struct NativeJoin {
     spec: ViewSpec,
     keys: Vec<(Keys, Keys)>,
     shows: Shows,
     /// Shown in each object, unless it is 0.
-    pub generation: u32,
+    pub(crate) generation: u32,
     /// The primaries of all groups that were combined.
-    pub combined: Mutex<Vec<String>>,
-    pub key_calls: AtomicU32,
+    pub(crate) combined: Mutex<Vec<String>>,
+    pub(crate) key_calls: AtomicU32,
 }
 
 fn source(name: &str, gvr: GroupVersionResource, label_selector: &str) -> SourceSpec {
@@ -84,7 +84,13 @@ fn source(name: &str, gvr: GroupVersionResource, label_selector: &str) -> Source
     }
 }
 
-fn relation(name: &str, source: usize, parent: Option<usize>, reach: Reach, limit: u32) -> Relation {
+fn relation(
+    name: &str,
+    source: usize,
+    parent: Option<usize>,
+    reach: Reach,
+    limit: u32,
+) -> Relation {
     Relation {
         name: name.to_owned(),
         source,
@@ -98,7 +104,11 @@ impl NativeJoin {
     fn new(sources: Vec<SourceSpec>, relations: Vec<Relation>, keys: Vec<(Keys, Keys)>) -> Self {
         Self {
             spec: ViewSpec {
-                resource: GroupVersionResource::new("aggregated.tasks.example.com", "v1", "combinedtasks"),
+                resource: GroupVersionResource::new(
+                    "aggregated.tasks.example.com",
+                    "v1",
+                    "combinedtasks",
+                ),
                 kind: "CombinedTask".to_owned(),
                 sources,
                 relations,
@@ -112,7 +122,7 @@ impl NativeJoin {
     }
 
     /// 1:n: the Events of a Task carry its uid.
-    pub fn task_events(limit: u32) -> Self {
+    pub(crate) fn task_events(limit: u32) -> Self {
         let mut tasks = source("tasks", tasks(), "");
         tasks.reads = vec!["/metadata/labels".to_owned(), "/spec".to_owned()];
         Self::new(
@@ -123,7 +133,7 @@ impl NativeJoin {
     }
 
     /// n:m: a Task and a log are related when they share a word.
-    pub fn task_logs(reach: Reach) -> Self {
+    pub(crate) fn task_logs(reach: Reach) -> Self {
         Self::new(
             vec![source("tasks", tasks(), ""), source("logs", logs(), "")],
             vec![relation("logs", 1, None, reach, 1000)],
@@ -132,7 +142,7 @@ impl NativeJoin {
     }
 
     /// Three levels: the Events of a Task, and the logs that share a word with one of them.
-    pub fn task_event_logs() -> Self {
+    pub(crate) fn task_event_logs() -> Self {
         Self::new(
             vec![
                 source("tasks", tasks(), ""),
@@ -150,18 +160,18 @@ impl NativeJoin {
         )
     }
 
-    pub fn showing(mut self, shows: Shows) -> Self {
+    pub(crate) fn showing(mut self, shows: Shows) -> Self {
         self.shows = shows;
         self
     }
 
-    pub fn generation(mut self, generation: u32) -> Self {
+    pub(crate) fn generation(mut self, generation: u32) -> Self {
         self.generation = generation;
         self
     }
 
     /// The primaries that were combined since the last call, sorted.
-    pub fn take_combined(&self) -> Vec<String> {
+    pub(crate) fn take_combined(&self) -> Vec<String> {
         let mut combined = std::mem::take(&mut *self.combined.lock());
         combined.sort();
         combined
@@ -177,7 +187,9 @@ impl NativeJoin {
         if primary["spec"]["refuse"] == true {
             return Ok(Err(Status::bad_request("refused")));
         }
-        let mut text = String::from("{\"apiVersion\":\"aggregated.tasks.example.com/v1\",\"kind\":\"CombinedTask\",\"metadata\":{");
+        let mut text = String::from(
+            "{\"apiVersion\":\"aggregated.tasks.example.com/v1\",\"kind\":\"CombinedTask\",\"metadata\":{",
+        );
         for name in ["name", "namespace", "uid"] {
             if let Some(value) = primary["metadata"][name].as_str() {
                 text += &format!("\"{name}\":\"{value}\",");
@@ -208,8 +220,8 @@ impl NativeJoin {
                         if index > 0 {
                             text.push(',');
                         }
-                        text += &format!("{{\"parents\":{:?},\"object\":", branch.parents.get(index));
-                        text = text.replace("None", "[]").replace("Some([", "[").replace("])", "]");
+                        let parents = branch.parents.get(index).cloned().unwrap_or_default();
+                        text += &format!("{{\"parents\":{},\"object\":", Value::from(parents));
                         inserts.push((text.len() as u32, input));
                         text.push('}');
                         input += 1;
@@ -244,7 +256,10 @@ impl Join for NativeJoin {
     ) -> Result<Vec<Vec<String>>, JoinError> {
         self.key_calls.fetch_add(1, Ordering::Relaxed);
         let objects: Vec<Value> = objects.iter().map(read).collect();
-        if objects.iter().any(|object| object["spec"]["trapKeys"] == true) {
+        if objects
+            .iter()
+            .any(|object| object["spec"]["trapKeys"] == true)
+        {
             return Err(JoinError::Trapped("no keys".to_owned()));
         }
         let (parent, child) = self.keys[relation];
@@ -276,6 +291,6 @@ impl Join for NativeJoin {
 }
 
 /// As the engine takes it.
-pub fn shared(join: NativeJoin) -> Arc<NativeJoin> {
+pub(crate) fn shared(join: NativeJoin) -> Arc<NativeJoin> {
     Arc::new(join)
 }

@@ -13,46 +13,46 @@ use crate::client::text;
 use crate::joins::{UID_LABEL, events, logs, tasks};
 
 /// All in one etcd, or each resource in its own.
-pub fn upstream(counters: [usize; 3]) -> MemoryUpstream {
+pub(crate) fn upstream(counters: [usize; 3]) -> MemoryUpstream {
     MemoryUpstream::new()
         .with(&tasks(), "Task", counters[0])
         .with(&events(), "Event", counters[1])
         .with(&logs(), "Log", counters[2])
 }
 
-pub fn key(namespace: &str, name: &str) -> ObjectKey {
+pub(crate) fn key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new(Some(namespace), name)
 }
 
-pub fn uid(namespace: &str, name: &str) -> String {
+pub(crate) fn uid(namespace: &str, name: &str) -> String {
     format!("uid-{namespace}-{name}")
 }
 
-pub fn task(namespace: &str, name: &str, spec: Value) -> Value {
+pub(crate) fn task(namespace: &str, name: &str, spec: Value) -> Value {
     let uid = uid(namespace, name);
     json!({"metadata": {"name": name, "namespace": namespace, "uid": uid}, "spec": spec})
 }
 
 /// An Event that carries a Task's uid.
-pub fn event(namespace: &str, name: &str, uid: &str, spec: Value) -> Value {
+pub(crate) fn event(namespace: &str, name: &str, uid: &str, spec: Value) -> Value {
     json!({
         "metadata": {"name": name, "namespace": namespace, "labels": {UID_LABEL: uid}},
         "spec": spec,
     })
 }
 
-pub fn log(namespace: &str, name: &str, words: &[&str]) -> Value {
+pub(crate) fn log(namespace: &str, name: &str, words: &[&str]) -> Value {
     json!({"metadata": {"name": name, "namespace": namespace}, "spec": {"words": words}})
 }
 
 /// A host: a connection to upstream with caches, and one view.
-pub struct Host {
-    pub upstream: MemoryUpstream,
-    pub view: View,
+pub(crate) struct Host {
+    pub(crate) upstream: MemoryUpstream,
+    pub(crate) view: View,
     gvrs: Vec<GroupVersionResource>,
 }
 
-pub fn caches(upstream: &MemoryUpstream, join: &dyn Join) -> Vec<Arc<SourceCache>> {
+pub(crate) fn caches(upstream: &MemoryUpstream, join: &dyn Join) -> Vec<Arc<SourceCache>> {
     let start = |source: &joinery_view::SourceSpec| {
         let spec = SourceSpec {
             gvr: source.gvr.clone(),
@@ -66,7 +66,7 @@ pub fn caches(upstream: &MemoryUpstream, join: &dyn Join) -> Vec<Arc<SourceCache
 }
 
 impl Host {
-    pub async fn start(upstream: &MemoryUpstream, join: Arc<dyn Join>) -> Self {
+    pub(crate) async fn start(upstream: &MemoryUpstream, join: Arc<dyn Join>) -> Self {
         let upstream = upstream.connect();
         let sources = caches(&upstream, &*join);
         let gvrs = join.spec().sources.iter().map(|s| s.gvr.clone()).collect();
@@ -78,38 +78,47 @@ impl Host {
     }
 
     /// Waits until all that upstream has is in the view.
-    pub async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         for gvr in &self.gvrs {
             self.upstream.bookmark(gvr);
         }
-        let positions: Vec<u64> = self.gvrs.iter().map(|gvr| self.upstream.revision(gvr)).collect();
+        let positions: Vec<u64> = self
+            .gvrs
+            .iter()
+            .map(|gvr| self.upstream.revision(gvr))
+            .collect();
         let version = ResourceVersion::of_positions(&positions);
         let reached = self.view.wait_for(&version, Duration::from_secs(20)).await;
         assert!(reached, "{version:?} is not reached");
     }
 
     /// What the view shows, by key.
-    pub fn shown(&self) -> Vec<(String, String)> {
+    pub(crate) fn shown(&self) -> Vec<(String, String)> {
         let objects = self.view.snapshot().objects;
-        let shown = objects.iter().map(|(key, object)| (key.to_string(), text(object)));
+        let shown = objects
+            .iter()
+            .map(|(key, object)| (key.to_string(), text(object)));
         shown.collect()
     }
 
     /// What upstream has, joined by live reading.
-    pub async fn truth(&self) -> Vec<(String, String)> {
+    pub(crate) async fn truth(&self) -> Vec<(String, String)> {
         let primaries = Primaries::Listed(joinery_source::Query::default());
         let upstream: &dyn Upstream = &self.upstream;
         let known = vec![0; self.gvrs.len()];
-        let page = read_live(self.view.join(), upstream, &primaries, &known).await.unwrap();
-        let objects = page.outcomes.into_iter().filter_map(|(key, outcome)| {
-            Some((key.to_string(), text(&*outcome.ok()??)))
-        });
+        let page = read_live(self.view.join(), upstream, &primaries, &known)
+            .await
+            .unwrap();
+        let objects = page
+            .outcomes
+            .into_iter()
+            .filter_map(|(key, outcome)| Some((key.to_string(), text(&*outcome.ok()??))));
         objects.collect()
     }
 }
 
 /// A runtime whose clock stands still while there is something to do.
-pub fn run<T>(test: impl Future<Output = T>) -> T {
+pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build().unwrap();
     runtime.block_on(test)

@@ -21,7 +21,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 }
 
 /// A guest's failure as a Status about one object.
-fn status(
+pub(super) fn status(
     failure: types::Failure,
     resource: &GroupVersionResource,
     kind: &str,
