@@ -15,8 +15,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Common;
-use crate::manager::{Context, Manager};
+use crate::manager::Manager;
 use crate::metrics::PluginMetrics;
+use crate::service::Context;
 use crate::sources::Sources;
 
 /// What a host is made of.
@@ -81,6 +82,7 @@ impl Host {
             storage: parts.storage,
             sources: Sources::new(parts.upstream),
             authorizer: parts.authorizer.clone(),
+            exchange: Default::default(),
         }));
         let loading = manager.clone();
         parts.health.ready("plugins", move || loading.ready());

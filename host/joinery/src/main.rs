@@ -7,6 +7,7 @@ mod identity;
 mod manager;
 mod metrics;
 mod serve;
+mod service;
 mod sources;
 mod standalone;
 

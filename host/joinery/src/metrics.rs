@@ -69,7 +69,7 @@ impl Collector for PluginMetrics {
             "Whether the plugin's newest file was refused, while an older generation may serve",
             plugins
                 .iter()
-                .map(|p| (vec![plugin(&p.name)], p.refused.is_some().into()))
+                .map(|p| (vec![plugin(&p.name)], p.refused.into()))
                 .collect(),
         )?;
         let mut calls = Vec::new();
@@ -102,7 +102,10 @@ impl Collector for PluginMetrics {
         )?;
         let sources = self.0.source_report();
         let source = |gvr: &str, selector: &str| {
-            vec![("source", gvr.to_owned()), ("selector", selector.to_owned())]
+            vec![
+                ("source", gvr.to_owned()),
+                ("selector", selector.to_owned()),
+            ]
         };
         gauge(
             &mut encoder,

@@ -40,6 +40,10 @@ impl Sources {
 
     /// All that are in use.
     pub(crate) fn caches(&self) -> Vec<Arc<SourceCache>> {
-        self.caches.lock().values().filter_map(Weak::upgrade).collect()
+        self.caches
+            .lock()
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect()
     }
 }

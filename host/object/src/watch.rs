@@ -87,8 +87,8 @@ impl Change {
         self
     }
 
-    /// Stands for changes that were not seen one by one: what was selected before is not known, so who no longer selects
-    /// the object is told that it left, whether or not he had it.
+    /// Stands for changes that were not seen one by one: what was selected before is not known, so who does not select
+    /// the object now is told that it left, whether or not he had it.
     pub fn merged(mut self) -> Self {
         self.merged = true;
         self
@@ -179,7 +179,15 @@ impl Change {
         let after = self.new.as_ref().filter(|new| selects(new));
         match (before, after) {
             (false, Some(new)) => Some((EventType::Added, new.clone())),
-            (true, Some(new)) => Some((EventType::Modified, new.clone())),
+            (true, Some(new)) => {
+                let same = self.old.as_ref().is_some_and(|old| old.uid() == new.uid());
+                let kind = if same {
+                    EventType::Modified
+                } else {
+                    EventType::Added
+                };
+                Some((kind, new.clone()))
+            }
             (true, None) => self.deleted_object().map(|gone| (EventType::Deleted, gone)),
             (false, None) => None,
         }

@@ -32,4 +32,4 @@ pub use error::{CallError, LoadError, SetupError};
 pub use generation::Generation;
 pub use pool::Stats;
 pub use runtime::{Runtime, RuntimeOptions};
-pub use settings::{HostSettings, Limits, Mode, Reuse, Security};
+pub use settings::{HostSettings, Limits, Reuse};

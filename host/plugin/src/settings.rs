@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use joinery_resource::{Mode, Security};
 use serde::Deserialize;
 
 use crate::engine::MAX_MEMORY;
@@ -21,28 +22,6 @@ pub struct HostSettings {
     pub any_namespace: Vec<String>,
     /// What it may use up.
     pub limits: Limits,
-}
-
-/// How get and list of a view read. A watch is always cached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// From caches that one list and watch per source keep up to date.
-    #[default]
-    Cached,
-    /// From upstream, at each request.
-    Live,
-}
-
-/// Whose rights count when a view is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Security {
-    /// The caller's on every source.
-    #[default]
-    Invoker,
-    /// The caller's on the view alone.
-    Definer,
 }
 
 /// What a plugin may use up.

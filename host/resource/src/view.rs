@@ -15,6 +15,8 @@ use joinery_view::{
     LivePage, Prepared, Primaries, Reach, Replayed, ResumeError, View, ViewSnapshot, read_live,
 };
 
+use serde::Deserialize;
+
 use crate::access::{Attributes, SharedAuthorizer, check};
 use crate::continue_token::ContinueToken;
 use crate::fields::Fields;
@@ -26,7 +28,8 @@ use crate::stream::{added, follow, follow_from_elsewhere};
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How get and list read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// From caches that follow the sources.
     #[default]
@@ -36,7 +39,8 @@ pub enum Mode {
 }
 
 /// Whose rights count on what a view is made of, as with SQL views.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Security {
     /// The caller needs the same verb on the primary and `list` (for a watch also `watch`) on every related source.
     #[default]

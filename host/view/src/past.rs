@@ -141,21 +141,21 @@ impl Past {
         let mut at_floor = at_floor(history, &touched);
         let changes = claims(&self.from, &steps, &self.floor, &touched)
             .into_iter()
-            .filter_map(|(key, claim)| {
+            .map(|(key, claim)| {
                 let now = at_floor
                     .remove(&key)
                     .unwrap_or_else(|| engine.content.objects.get(&key).cloned());
-                let first = first_of.get(&(0, &key));
-                let was_there = first != Some(&EventType::Added);
-                let old = now
-                    .as_ref()
-                    .or_else(|| last_seen.get(&key))
-                    .cloned()
-                    .or_else(|| tombstone(engine.join().spec(), &key, &version))
-                    .filter(|_| was_there);
+                // Where the primary was made meanwhile, those who come from before that did not have it, and others did.
+                let made = first_of.get(&(0, &key)) == Some(&EventType::Added);
+                let went = made && now.is_none();
+                let old = match &now {
+                    Some(now) if !made => Some(now.clone()),
+                    None if last_seen.contains_key(&key) => last_seen.get(&key).cloned(),
+                    _ => tombstone(engine.join().spec(), &key, &version),
+                };
                 let new = now.map(|now| Arc::new(now.at(claim.after.clone())));
                 let change = Change::new(claim.after, &self.floor, old, new).merged();
-                change.key().is_some().then(|| Arc::new(change))
+                Arc::new(if went { change.silent() } else { change })
             });
         Ok(changes.collect())
     }
@@ -184,8 +184,8 @@ fn at_floor(history: &History, touched: &Touched) -> HashMap<ObjectKey, Option<A
     let mut found = HashMap::new();
     history.each(|change| {
         if let Some(key) = change.key().filter(|key| touched.contains_key(*key)) {
-            let unseen = change.is_silent() && change.new_object().is_none();
-            let old = change.old().filter(|_| !unseen).cloned();
+            // A tombstone is no object that was there.
+            let old = change.old().filter(|old| !old.uid().is_empty()).cloned();
             found.entry(key.clone()).or_insert(old);
         }
         found.len() < touched.len()

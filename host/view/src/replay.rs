@@ -81,11 +81,13 @@ pub(crate) fn replay(
         match (before, after) {
             (None, None) => {}
             (None, Some(new)) => tell(EventType::Added, new, &seen),
-            (Some(old), Some(new)) if old.uid() == new.uid() || first.is_silent() => {
+            (Some(old), Some(new)) if old.uid() == new.uid() => {
                 tell(EventType::Modified, new, &seen);
             }
             (Some(old), Some(new)) => {
-                tell(EventType::Deleted, old, &unchanged);
+                if !first.is_merged() {
+                    tell(EventType::Deleted, old, &unchanged);
+                }
                 tell(EventType::Added, new, &seen);
             }
             (Some(old), None) => match latest.failure() {

@@ -11,14 +11,16 @@ use parking_lot::RwLock;
 use super::namespaces::Namespaces;
 use super::resource::StoredResource;
 
+/// Group and plural: a resource is stored once, whatever version it is served in.
+type GroupResource = (Arc<str>, Arc<str>);
+
 /// The ground that stored resources stand on.
 pub struct Storage {
     store: Arc<dyn Store>,
     namespaces: Arc<dyn Namespaces>,
     upstream: Option<Arc<dyn Upstream>>,
     garbage_collector: bool,
-    /// By group and plural: a resource is stored once, whatever versions it is served in.
-    open: RwLock<HashMap<(Arc<str>, Arc<str>), Weak<StoredResource>>>,
+    open: RwLock<HashMap<GroupResource, Weak<StoredResource>>>,
 }
 
 impl Storage {

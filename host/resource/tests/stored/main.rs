@@ -1,5 +1,7 @@
 //! Stored resources over the embedded store: verbs, resource versions, watches, guards and the life of namespaces.
 
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
+
 mod admission;
 mod builtins;
 mod guards;

@@ -333,8 +333,7 @@ fn the_core_group_has_no_name() {
     };
     assert_eq!(core.check(), Ok(()));
     assert_eq!(core.root(), "api/v1");
-    let document: Value =
-        serde_json::from_slice(&openapi_v3_group_version(&[core]).body).unwrap();
+    let document: Value = serde_json::from_slice(&openapi_v3_group_version(&[core]).body).unwrap();
     let schemas = &document["components"]["schemas"];
     assert!(schemas["io.k8s.api.core.v1.CombinedTask"].is_object());
     let path = "/api/v1/namespaces/{namespace}/combinedtasks";

@@ -82,7 +82,9 @@ impl<'a> TableWriter<'a> {
 
     /// One row. Rows are separated by commas, which are the caller's.
     pub(crate) fn row(&self, out: &mut Pieces, object: &Object) {
-        let row = &object.row(self.definition.columns.definitions(), || make_row(self.definition, object));
+        let row = &object.row(self.definition.columns.definitions(), || {
+            make_row(self.definition, object)
+        });
         out.write(br#"{"cells":["#);
         for (i, text) in row.text.iter().enumerate() {
             out.write(text);
@@ -132,7 +134,13 @@ pub(crate) fn partial_metadata(
     object: &Object,
     version: MetaVersion,
 ) {
-    write_metadata(out, &object.row(definition.columns.definitions(), || make_row(definition, object)), version);
+    write_metadata(
+        out,
+        &object.row(definition.columns.definitions(), || {
+            make_row(definition, object)
+        }),
+        version,
+    );
 }
 
 fn write_metadata(out: &mut Pieces, row: &Row, version: MetaVersion) {

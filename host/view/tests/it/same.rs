@@ -35,7 +35,7 @@ pub(crate) fn change(
         3..=6 => {
             // Often of a Task in its namespace, sometimes of one elsewhere.
             let of = uid(
-                NAMESPACES[usize::from(which + u8::from(mark % 5 == 0)) % 2],
+                NAMESPACES[(usize::from(which) + usize::from(mark % 5 == 0)) % 2],
                 &format!("o{}", to % 4),
             );
             let spec = json!({"words": words, "n": mark});
@@ -89,7 +89,7 @@ async fn all_ways_agree(join: Arc<dyn Join>, steps: &[Step]) {
             5 if index % 3 == 0 => {
                 host.upstream.break_streams();
                 if step.1 % 2 == 0 {
-                    change(&upstream, (step.0 + 1, step.1, step.2, step.3));
+                    change(&upstream, (step.0 / 2, step.1, step.2, step.3));
                     upstream.compact(&tasks());
                     upstream.compact(&events());
                     upstream.compact(&logs());
