@@ -28,7 +28,8 @@ pub enum Replayed {
 /// of one source and earlier ones of another: a change told as it was here could then take back what the client knows.
 /// So each object is told once, as it is at the end, in the place of the first change that the client lacks: from the
 /// version told with it (the client's own, raised by that change), what comes after it is told again, and nothing is
-/// lost.
+/// lost. Whether he had the object, and whether it was selected then, nobody knows: what he must not keep he is told to
+/// be gone.
 pub(crate) fn replay(
     version: &ResourceVersion,
     passed: bool,
@@ -74,7 +75,8 @@ pub(crate) fn replay(
                 change: None,
             });
         };
-        let before = first.old().filter(|_| first.selected_before(&selects));
+        // What he knows need not be what was here before: he may know an object that came only later here.
+        let before = first.old().or(latest.old());
         let after = latest.new_object().filter(|new| selects(new));
         let unchanged = seen.clone();
         seen = seen.join(first.position());
@@ -149,7 +151,10 @@ mod tests {
             change([6, 7], Some(a), None),
         ];
         // It has seen 6 of the second source and 4 of the first.
-        assert_eq!(words([4, 6], false, missed), ["ADDED b [6, 6]"]);
+        assert_eq!(
+            words([4, 6], false, missed),
+            ["DELETED a [5, 6]", "ADDED b [6, 6]"]
+        );
         let missed = vec![change([5, 3], Some(b.clone()), Some(b))];
         assert_eq!(words([4, 6], false, missed), ["MODIFIED b [5, 6]"]);
     }
