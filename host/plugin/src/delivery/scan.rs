@@ -253,7 +253,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::settings::Mode;
+    use joinery_resource::Mode;
 
     fn dir(files: &[(&str, &[u8])]) -> (tempfile::TempDir, Scanner) {
         let dir = tempfile::tempdir().unwrap();
