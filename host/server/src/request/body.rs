@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use joinery_object::Status;
 
-use super::BodyFormat;
+use super::{BodyFormat, media, protobuf};
 
 /// As kube-apiserver: `MaxRequestBodyBytes`.
 const LIMIT: usize = 3 * 1024 * 1024;
@@ -36,7 +36,7 @@ where
 /// The body as JSON. An empty body stays empty.
 ///
 /// # Errors
-/// 400 when it is not what its type says.
+/// 400 when it is not what its type says, 415 for protobuf of a kind that has none.
 pub(crate) fn to_json(body: Bytes, format: BodyFormat) -> Result<Bytes, Status> {
     if body.is_empty() {
         return Ok(body);
@@ -47,6 +47,7 @@ pub(crate) fn to_json(body: Bytes, format: BodyFormat) -> Result<Bytes, Status> 
             Ok(()) => Ok(body),
             Err(error) => Err(Status::bad_request(format!("the body is no JSON: {error}"))),
         },
+        BodyFormat::Protobuf => protobuf::to_json(&body)?.ok_or_else(media::unsupported_body),
         BodyFormat::Either if is_json().is_ok() => Ok(body),
         BodyFormat::Either | BodyFormat::Yaml => {
             let text = std::str::from_utf8(&body)

@@ -5,15 +5,20 @@ use http::header::CONTENT_TYPE;
 use joinery_object::Status;
 use joinery_resource::PatchType;
 
+use super::protobuf;
+
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyFormat {
     Json,
     Yaml,
+    /// Of a built-in kind.
+    Protobuf,
     /// No Content-Type: what `kubectl create --raw` sends is whatever the file holds.
     Either,
 }
 
+/// What every resource takes.
 const BODIES: [&str; 2] = ["application/json", "application/yaml"];
 const PATCHES: [&str; 3] = [
     "application/json-patch+json",
@@ -34,14 +39,20 @@ fn media_type(headers: &HeaderMap) -> String {
 /// How the body of a create, update or delete is written.
 ///
 /// # Errors
-/// 415 for anything but JSON and YAML.
+/// 415 for anything but JSON, YAML and Kubernetes' protobuf.
 pub(crate) fn body_format(headers: &HeaderMap) -> Result<BodyFormat, Status> {
     match media_type(headers).as_str() {
         "" => Ok(BodyFormat::Either),
         "application/json" => Ok(BodyFormat::Json),
         "application/yaml" => Ok(BodyFormat::Yaml),
-        _ => Err(Status::unsupported_media_type(&BODIES)),
+        protobuf::MEDIA_TYPE => Ok(BodyFormat::Protobuf),
+        _ => Err(unsupported_body()),
     }
+}
+
+/// 415 for a body that the resource does not take in this format.
+pub(super) fn unsupported_body() -> Status {
+    Status::unsupported_media_type(&BODIES)
 }
 
 /// What kind of patch the body is.

@@ -4,6 +4,7 @@ mod body;
 mod duration;
 mod info;
 mod media;
+mod protobuf;
 
 pub(crate) use body::{read_body, to_json};
 pub(crate) use duration::parse_go_duration;
