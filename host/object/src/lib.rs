@@ -21,7 +21,7 @@ pub use options::{
     PropagationPolicy, Query, ResourceVersionMatch, UpdateOptions, WriteOptions,
     default_field_manager,
 };
-pub use patch::{MAX_JSON_PATCH_OPERATIONS, json_patch, merge_patch};
+pub use patch::{MAX_JSON_PATCH_OPERATIONS, json_patch, merge_patch, strategic_merge_patch};
 pub use resource_version::{InvalidResourceVersion, ResourceVersion};
 pub use rope::Rope;
 pub use selector::{

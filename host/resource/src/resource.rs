@@ -58,6 +58,8 @@ pub enum PatchType {
     Json,
     /// `application/merge-patch+json`
     Merge,
+    /// `application/strategic-merge-patch+json`, of built-in kinds only
+    Strategic,
     /// `application/apply-patch+yaml`
     Apply,
 }

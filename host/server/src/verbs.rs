@@ -246,14 +246,14 @@ impl Call<'_> {
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let patch = patch_type(&self.asked.parts.headers)?;
+        let patch = patch_type(&self.asked.parts.headers, &self.path.gvr.group)?;
         let mut options = PatchOptions::from_query(&self.asked.query, patch == PatchType::Apply)?;
         options.write = self.manager(options.write);
         let body = read_body(body).await?;
         let body = match patch {
             PatchType::Apply => to_json(body, BodyFormat::Yaml)?,
             // Whether it is a patch is the patch's own concern, and so is the error.
-            PatchType::Json | PatchType::Merge => body,
+            PatchType::Json | PatchType::Merge | PatchType::Strategic => body,
         };
         let subresource = self.path.subresource.as_deref();
         let written = self

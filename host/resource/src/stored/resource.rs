@@ -239,6 +239,7 @@ impl Resource for StoredResource {
         let body = match patch {
             PatchType::Json => Body::JsonPatch(body),
             PatchType::Merge => Body::MergePatch(body),
+            PatchType::Strategic => Body::StrategicPatch(body),
             PatchType::Apply => {
                 return Err(Status::unsupported_media_type(&[
                     "application/json-patch+json",

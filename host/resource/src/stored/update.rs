@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use joinery_object::{
     Cause, FieldValidation, ObjectKey, Status, WriteOptions, json_patch, merge_patch,
+    strategic_merge_patch,
 };
 use joinery_store::{Guard, Key, Op, Versioned};
 use serde_json::Value;
@@ -24,6 +25,7 @@ pub(super) enum Body {
     Object(Bytes),
     JsonPatch(Bytes),
     MergePatch(Bytes),
+    StrategicPatch(Bytes),
 }
 
 /// A stored object that is about to change.
@@ -224,6 +226,11 @@ impl StoredResource {
             Body::MergePatch(patch) => {
                 let mut object = with_version(&current.value, current.revision);
                 merge_patch(&mut object, patch)?;
+                decode::object(definition, patched(object)?)?
+            }
+            Body::StrategicPatch(patch) => {
+                let mut object = with_version(&current.value, current.revision);
+                strategic_merge_patch(&mut object, patch)?;
                 decode::object(definition, patched(object)?)?
             }
         };

@@ -58,12 +58,20 @@ pub(super) fn unsupported_body() -> Status {
 /// What kind of patch the body is.
 ///
 /// # Errors
-/// 415 for anything else, strategic merge patches among it: as for custom resources there is no strategy to go by.
-pub(crate) fn patch_type(headers: &HeaderMap) -> Result<PatchType, Status> {
+/// 415 for anything else. For a resource outside of Kubernetes' own groups, strategic merge patches are among it: as for
+/// custom resources there is no strategy to go by.
+pub(crate) fn patch_type(headers: &HeaderMap, group: &str) -> Result<PatchType, Status> {
     match media_type(headers).as_str() {
         "application/json-patch+json" => Ok(PatchType::Json),
         "application/merge-patch+json" => Ok(PatchType::Merge),
         "application/apply-patch+yaml" => Ok(PatchType::Apply),
+        // kubectl sends it for every kind that it has a Go type of, whatever OpenAPI says.
+        "application/strategic-merge-patch+json" if is_built_in(group) => Ok(PatchType::Strategic),
         _ => Err(Status::unsupported_media_type(&PATCHES)),
     }
+}
+
+/// Whether a group is Kubernetes' own.
+fn is_built_in(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io")
 }

@@ -307,7 +307,9 @@ impl Resource for Things {
         let mut object: Value = serde_json::from_slice(&self.find(key)?.bytes()).unwrap();
         match patch {
             PatchType::Json => json_patch(&mut object, &body)?,
-            PatchType::Merge | PatchType::Apply => merge_patch(&mut object, &body)?,
+            PatchType::Merge | PatchType::Strategic | PatchType::Apply => {
+                merge_patch(&mut object, &body)?
+            }
         }
         Ok(written(self.write(object), false))
     }
