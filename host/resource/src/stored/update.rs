@@ -113,7 +113,17 @@ impl StoredResource {
             Some(_) => return Err(Status::path_not_found()),
         };
         for _ in 0..ATTEMPTS {
-            let current = self.stored(key).await?;
+            let current = match self.stored(key).await {
+                Ok(current) => current,
+                Err(missing) => {
+                    // A body that is wrong in itself is so whether or not there is something to change.
+                    if let Body::Object(body) = body {
+                        let decoded = decode::body(&generation.definition, body)?;
+                        decode::check_key(&decoded.meta, key)?;
+                    }
+                    return Err(missing);
+                }
+            };
             let (mut object, mut warnings) =
                 self.changed(&generation, key, &current, body, options, is_status)?;
             self.set_generation(&generation, &mut object, &current.value);
