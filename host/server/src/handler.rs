@@ -5,8 +5,9 @@ use std::panic::AssertUnwindSafe;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt as _;
+use http::header::EXPECT;
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, Version};
 use joinery_object::{Query, Status};
 use joinery_resource::Caller;
 
@@ -15,7 +16,7 @@ use crate::authn::{Credentials, FRONT_PROXY, X509, impersonate};
 use crate::body::Body;
 use crate::connection::Peer;
 use crate::metrics::{Metrics, RequestLabels};
-use crate::request::{RequestInfo, Target};
+use crate::request::{RequestInfo, Target, discard};
 use crate::{authz, limits, paths, respond, verbs};
 
 /// One request, taken apart, without its body.
@@ -59,9 +60,14 @@ where
         info,
     };
     // A panic in one request must not take its connection, which carries those of all other clients.
-    let answer = AssertUnwindSafe(answer(app, peer, &asked, body))
+    let mut body = Box::pin(body);
+    let answer = AssertUnwindSafe(answer(app, peer, &asked, body.as_mut()))
         .catch_unwind()
         .await;
+    // In HTTP/2 a stream can end by itself; who expects a 100 has sent nothing yet.
+    if asked.parts.version < Version::HTTP_2 && !asked.parts.headers.contains_key(EXPECT) {
+        discard(body.as_mut()).await;
+    }
     let answer = answer.unwrap_or_else(|_| {
         tracing::error!(method = %asked.parts.method, path = asked.path(), "the request panicked");
         Err(Status::internal(

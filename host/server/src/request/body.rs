@@ -1,6 +1,9 @@
 //! Reading a request's body.
 
-use bytes::Bytes;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use joinery_object::Status;
 
@@ -8,6 +11,9 @@ use super::{BodyFormat, media, protobuf};
 
 /// As kube-apiserver: `MaxRequestBodyBytes`.
 const LIMIT: usize = 3 * 1024 * 1024;
+/// At most so much is read only to be thrown away.
+const DISCARDED: usize = 16 * 1024 * 1024;
+const DISCARDING: Duration = Duration::from_secs(5);
 
 /// The whole body.
 ///
@@ -31,6 +37,24 @@ where
             "the body could not be read: {error}"
         ))),
     }
+}
+
+/// Reads what is left of a body and throws it away, within bounds. An HTTP/1.1 connection that is closed over bytes that
+/// nobody read is reset, and a client that still writes then never sees the answer.
+pub(crate) async fn discard<B: http_body::Body>(mut body: Pin<&mut B>) {
+    if body.is_end_stream() {
+        return;
+    }
+    let reading = async {
+        let mut length = 0;
+        while length <= DISCARDED
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            length += frame.data_ref().map_or(0, |data| data.remaining());
+        }
+    };
+    // Who is that slow does without the answer.
+    let _ = tokio::time::timeout(DISCARDING, reading).await;
 }
 
 /// The body as JSON. An empty body stays empty.

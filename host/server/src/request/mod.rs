@@ -6,7 +6,7 @@ mod info;
 mod media;
 mod protobuf;
 
-pub(crate) use body::{read_body, to_json};
+pub(crate) use body::{discard, read_body, to_json};
 pub(crate) use duration::parse_go_duration;
 pub(crate) use info::{RequestInfo, ResourcePath, Target};
 pub(crate) use media::{BodyFormat, body_format, patch_type};

@@ -295,3 +295,25 @@ async fn too_much_at_once_is_429_except_for_masters_and_watches() {
     assert_eq!(refused.json()["reason"], "TooManyRequests");
     assert_eq!((watched.status.as_u16(), admin.status.as_u16()), (200, 200));
 }
+
+/// Who is still writing when the answer is clear must be able to read it.
+#[tokio::test]
+async fn an_oversized_body_of_http_1_is_answered_before_the_connection_ends() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let server = start().await;
+    let client = Client {
+        http1: true,
+        ..Client::admin()
+    };
+    let mut stream = client.connect(&server).await;
+    let length = 8 * 1024 * 1024;
+    let head = format!(
+        "POST {BASE}/namespaces/n/things HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&vec![b' '; length]).await.unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 413");
+}
