@@ -29,7 +29,7 @@ enum Body {
         metadata: &'static str,
         spec: &'static str,
     },
-    /// More than the 3 MiB that a request may have.
+    /// More than the 3 MiB that a request may have, and not so much more that kube-apiserver closes the connection over it.
     Oversized,
 }
 
@@ -114,6 +114,8 @@ const fn writing(
 /// Needed for the causes of a 422: which field, and why.
 const CAUSES: &[&str] = &["causes", "group", "kind"];
 const NAMED_CAUSES: &[&str] = &["causes", "group", "kind", "name"];
+/// Which resource.
+const GROUP_AND_KIND: &[&str] = &["group", "kind"];
 /// Which object.
 const NAMED: &[&str] = &["group", "kind", "name"];
 const X: &str = r#"{"name":"x"}"#;
@@ -137,17 +139,17 @@ const READING: &[Case] = &[
 /// For a view, which cannot be written.
 #[rustfmt::skip]
 const WRONG_VERBS: &[Case] = &[
-    writing("create", "POST", "", Object { metadata: X, spec: GOOD }, 405, "MethodNotAllowed", &[]).asking(Peer::Nobody),
-    writing("replace", "PUT", "/x", Object { metadata: X, spec: GOOD }, 405, "MethodNotAllowed", &[]).asking(Peer::Nobody),
-    writing("patch", "PATCH", "/x", Text("{}"), 405, "MethodNotAllowed", &[]).with(MERGE).asking(Peer::Nobody),
-    writing("delete", "DELETE", "/x", NoBody, 405, "MethodNotAllowed", &[]).asking(Peer::Nobody),
-    writing("delete all", "DELETE", "", NoBody, 405, "MethodNotAllowed", &[]).asking(Peer::Nobody),
-    writing("replace a collection", "PUT", "", Text("{}"), 405, "MethodNotAllowed", &[]).asking(Peer::ConfigMaps),
+    writing("create", "POST", "", Object { metadata: X, spec: GOOD }, 405, "MethodNotAllowed", GROUP_AND_KIND).asking(Peer::Nobody),
+    writing("replace", "PUT", "/x", Object { metadata: X, spec: GOOD }, 405, "MethodNotAllowed", GROUP_AND_KIND).asking(Peer::Nobody),
+    writing("patch", "PATCH", "/x", Text("{}"), 405, "MethodNotAllowed", GROUP_AND_KIND).with(MERGE).asking(Peer::Nobody),
+    writing("delete", "DELETE", "/x", NoBody, 405, "MethodNotAllowed", GROUP_AND_KIND).asking(Peer::Nobody),
+    writing("delete all", "DELETE", "", NoBody, 405, "MethodNotAllowed", GROUP_AND_KIND).asking(Peer::Nobody),
+    writing("replace a collection", "PUT", "", Text("{}"), 405, "MethodNotAllowed", GROUP_AND_KIND).asking(Peer::Nobody),
 ];
 
 #[rustfmt::skip]
 const WRITING: &[Case] = &[
-    writing("replacing a collection", "PUT", "", Text("{}"), 405, "MethodNotAllowed", &[]).asking(Peer::ConfigMaps),
+    writing("replacing a collection", "PUT", "", Text("{}"), 405, "MethodNotAllowed", GROUP_AND_KIND).asking(Peer::Nobody),
     writing("truncated JSON", "POST", "", Text("{"), 400, "BadRequest", &[]),
     writing("a body of unknown type", "POST", "", Object { metadata: X, spec: GOOD }, 415, "UnsupportedMediaType", &[]).with("text/plain"),
     writing("another group", "POST", "", Text(r#"{"apiVersion":"v1","kind":"Task","metadata":{"name":"x"}}"#), 400, "BadRequest", &[]),
@@ -303,7 +305,9 @@ fn body(body: &Body, mut head: Value) -> Vec<u8> {
             head["spec"] = serde_json::from_str(spec).unwrap();
             head.to_string().into_bytes()
         }
-        Oversized => format!(r#"{{"padding":"{}"}}"#, "x".repeat(4 << 20)).into_bytes(),
+        Oversized => {
+            format!(r#"{{"padding":"{}"}}"#, "x".repeat((3 << 20) + (64 << 10))).into_bytes()
+        }
     }
 }
 
