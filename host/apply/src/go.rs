@@ -141,8 +141,7 @@ pub(crate) fn quote(text: &str) -> String {
     out
 }
 
-/// A float as `%v` prints it: the shortest digits that read back, with an exponent below 1e-4 and where the integer
-/// part has more digits than are printed, but not below 1e6.
+/// A float as `%v` prints it: the shortest digits that read back, with an exponent below 1e-4 and from 1e6.
 fn general(value: f64) -> String {
     shortest(value, -4..6)
 }

@@ -41,20 +41,20 @@ fn rank(value: &Value) -> u8 {
 }
 
 fn lists(left: &[Value], right: &[Value]) -> Ordering {
-    let items = left.iter().zip(right).map(|(l, r)| compare(l, r));
+    let mut items = left.iter().zip(right).map(|(l, r)| compare(l, r));
     items
-        .fold(Ordering::Equal, Ordering::then)
-        .then_with(|| left.len().cmp(&right.len()))
+        .find(|order| order.is_ne())
+        .unwrap_or_else(|| left.len().cmp(&right.len()))
 }
 
 fn maps(left: &Map<String, Value>, right: &Map<String, Value>) -> Ordering {
-    let members = left.iter().zip(right).map(|((ln, lv), (rn, rv))| {
+    let mut members = left.iter().zip(right).map(|((ln, lv), (rn, rv))| {
         // The side that lacks a name which the other has is the greater.
         ln.cmp(rn).then_with(|| compare(lv, rv))
     });
     members
-        .fold(Ordering::Equal, Ordering::then)
-        .then_with(|| left.len().cmp(&right.len()))
+        .find(|order| order.is_ne())
+        .unwrap_or_else(|| left.len().cmp(&right.len()))
 }
 
 #[cfg(test)]

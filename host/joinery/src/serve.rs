@@ -1,6 +1,7 @@
 //! `joinery serve`: behind the aggregation layer of a kube-apiserver.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use joinery_resource::{Catalog, Storage};
@@ -11,11 +12,14 @@ use joinery_server::{
 use joinery_source::{KubernetesUpstream, Upstream};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::cli::Serve;
 use crate::cluster::{ClusterNamespaces, RoutedUpstream};
 use crate::host::{Host, Parts, open_store};
+
+/// Between looks for objects whose namespace is gone.
+const ORPHANS_EVERY: Duration = Duration::from_secs(60);
 
 /// Serves until `stop`.
 pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
@@ -40,7 +44,7 @@ pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
         listen: options.listen,
         catalog: Arc::new(Catalog::new()),
         upstream: Arc::new(RoutedUpstream::new(storage.clone(), cluster)),
-        storage,
+        storage: storage.clone(),
         authorizer: Arc::new(authorizer),
         authentication: Authentication::new(vec![
             Box::new(FrontProxyHeaders::new(trust.clone())),
@@ -57,8 +61,25 @@ pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
     })
     .await?;
     info!(address = %host.address(), "serving");
+    let sweeper = tokio::spawn(remove_orphans(storage));
     host.run(stop).await;
+    sweeper.abort();
     Ok(())
+}
+
+/// Removes what is stored for namespaces that are gone, so that it never appears in a namesake.
+///
+/// The cluster's namespace controller asks us to empty a namespace before it goes; this is for what it could not see,
+/// because we or the plugin were away.
+async fn remove_orphans(storage: Arc<Storage>) {
+    loop {
+        tokio::time::sleep(ORPHANS_EVERY).await;
+        match storage.remove_orphans().await {
+            Ok(0) => {}
+            Ok(objects) => info!(objects, "removed objects whose namespace is gone"),
+            Err(error) => warn!(%error, "cannot look for objects whose namespace is gone"),
+        }
+    }
 }
 
 async fn client(options: &Serve) -> Result<kube::Client> {

@@ -3,6 +3,8 @@
 //! Everything here is plain data and pure functions: no I/O, no HTTP. The other crates of the host depend on this one.
 
 mod canonical;
+mod change;
+mod history;
 mod key;
 mod object;
 mod options;
@@ -11,9 +13,10 @@ mod resource_version;
 mod rope;
 mod selector;
 mod status;
-mod watch;
 
 pub use canonical::{Members, canonical, write_string};
+pub use change::{Change, EventType, frame};
+pub use history::{Bounds, Follower, History, TooOld};
 pub use key::{GroupVersionResource, ObjectKey};
 pub use object::{Insert, Object, ObjectError, Row};
 pub use options::{
@@ -28,4 +31,3 @@ pub use selector::{
     FieldRequirement, FieldSelector, LabelRequirement, LabelSelector, Operator, SelectorError,
 };
 pub use status::{Cause, Details, Result, Status, reason};
-pub use watch::{Bounds, Change, EventType, Follower, History, TooOld, frame};

@@ -1,5 +1,9 @@
 //! A view as a resource: get, list and watch of objects that are joined from sources.
 
+mod read;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,18 +11,12 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use futures::future::select_all;
 use futures::{FutureExt, StreamExt, stream};
-use joinery_object::{
-    ListOptions, Object, ObjectKey, ResourceVersion, ResourceVersionMatch, Status,
-};
-use joinery_source::{Query, Upstream};
-use joinery_view::{
-    LivePage, Prepared, Primaries, Reach, Replayed, ResumeError, View, ViewSnapshot, read_live,
-};
-
+use joinery_object::{ListOptions, Object, ObjectKey, ResourceVersion, Status};
+use joinery_source::Upstream;
+use joinery_view::{Prepared, Reach, Replayed, ResumeError, View};
 use serde::Deserialize;
 
 use crate::access::{Attributes, SharedAuthorizer, check};
-use crate::continue_token::ContinueToken;
 use crate::fields::Fields;
 use crate::resource::{Caller, Definition, List, Resource, Watch, WatchItem};
 use crate::selection::Selection;
@@ -233,195 +231,6 @@ impl ViewResource {
         })
         .boxed()
     }
-
-    async fn read_live(&self, primaries: &Primaries) -> Result<LivePage, Status> {
-        // Taken before anything is read, so that nothing which comes later is skipped.
-        let known = self.view.snapshot().version;
-        let join = self.view.join();
-        Ok(read_live(join, &*self.upstream, primaries, known.positions()).await?)
-    }
-
-    async fn get_live(&self, current: &Current, key: &ObjectKey) -> Result<Arc<Object>, Status> {
-        let page = self.read_live(&Primaries::Named(key.clone())).await?;
-        match page.outcomes.into_iter().next() {
-            Some((_, Ok(Some(object)))) => Ok(object),
-            Some((_, Err(failure))) => Err(failure),
-            _ => Err(self.not_found(current, key)),
-        }
-    }
-
-    async fn get_cached(&self, current: &Current, key: &ObjectKey) -> Result<Arc<Object>, Status> {
-        if let Some(found) = find(&self.view.snapshot(), key) {
-            return found;
-        }
-        // What was written just now may not have arrived: upstream knows, and says up to where to wait.
-        let gvr = self.view.join().spec().sources[0].gvr.clone();
-        let Some(primary) = self.upstream.get(&gvr, key).await? else {
-            return Err(self.not_found(current, key));
-        };
-        let mut positions = vec![0; self.view.sources().len()];
-        positions[0] = primary.resource_version().position(0);
-        let version = ResourceVersion::of_positions(&positions);
-        let arrived = self.view.wait_for(&version, PATIENCE).await;
-        match find(&self.view.snapshot(), key) {
-            Some(found) => found,
-            None if arrived => Err(self.not_found(current, key)),
-            None => Err(Status::service_unavailable(format!(
-                "{gvr} {key} is there, but has not arrived in the cache"
-            ))
-            .with_retry_after(1)),
-        }
-    }
-
-    async fn list_live(
-        &self,
-        selection: &Selection,
-        namespace: Option<&str>,
-        options: &ListOptions,
-    ) -> Result<List, Status> {
-        if options.resource_version_match == Some(ResourceVersionMatch::Exact) {
-            return Err(Status::expired(
-                "this view is read from its sources as they are now: no other version can be had",
-            ));
-        }
-        let token = options
-            .continue_token
-            .as_deref()
-            .map(|token| ContinueToken::decode(token, namespace))
-            .transpose()?;
-        let page = self
-            .read_live(&Primaries::Listed(Query {
-                namespace: namespace.map(str::to_owned),
-                limit: u32::try_from(options.limit).unwrap_or(u32::MAX),
-                continue_token: token.as_ref().and_then(|token| token.upstream.clone()),
-                ..Query::default()
-            }))
-            .await?;
-        // All pages of a list carry the version of the first: from there on a watch misses nothing of any of them.
-        let version = match token.and_then(|token| token.version) {
-            Some(version) => self.parse_version(&version)?,
-            None => page.version,
-        };
-        let last = page.outcomes.last().map(|(key, _)| key.clone());
-        let continue_token = page.continue_token.zip(last).map(|(upstream, after)| {
-            let token = ContinueToken {
-                version: Some(version.to_string()),
-                after,
-                upstream: Some(upstream),
-            };
-            token.encode()
-        });
-        let mut list = List {
-            items: Vec::with_capacity(page.outcomes.len()),
-            resource_version: version,
-            continue_token,
-            remaining: page.remaining.filter(|_| selection.has_no_selectors()),
-            warnings: Vec::new(),
-        };
-        for (key, outcome) in page.outcomes {
-            match outcome {
-                Ok(Some(object)) if selection.matches(&object) => list.items.push(object),
-                Ok(_) => {}
-                Err(failure) => list.warnings.push(left_out(&key, &failure)),
-            }
-        }
-        Ok(list)
-    }
-
-    async fn list_cached(
-        &self,
-        current: &Current,
-        selection: &Selection,
-        namespace: Option<&str>,
-        options: &ListOptions,
-    ) -> Result<List, Status> {
-        let mut after = None;
-        let snapshot = if let Some(token) = &options.continue_token {
-            let token = ContinueToken::decode(token, namespace)?;
-            let snapshot = match &token.version {
-                None => self.view.snapshot(),
-                Some(version) => {
-                    self.view
-                        .kept(&self.parse_version(version)?)
-                        .ok_or_else(|| {
-                            let rest = ContinueToken {
-                                version: None,
-                                ..token.clone()
-                            };
-                            Status::continue_expired(Some(&rest.encode()))
-                        })?
-                }
-            };
-            after = Some(token.after);
-            snapshot
-        } else {
-            let version = self.wait_for(options.resource_version.as_deref()).await?;
-            match version {
-                Some(version)
-                    if options.resource_version_match == Some(ResourceVersionMatch::Exact) =>
-                {
-                    self.view.kept(&version).ok_or_else(|| {
-                        Status::expired(format!(
-                            "{} of this version are not kept any more: {version}",
-                            current.definition.gvr.resource
-                        ))
-                    })?
-                }
-                _ => self.view.snapshot(),
-            }
-        };
-        let mut selected = selection.of(&snapshot.objects, after.as_ref());
-        let mut items: Vec<Arc<Object>> = Vec::new();
-        let mut remaining = 0;
-        if options.limit == 0 {
-            items.extend(selected.cloned());
-        } else {
-            items.extend(selected.by_ref().take(options.limit).cloned());
-            // Whether there is more must be known; how much, only where counting is asked of nobody.
-            remaining = if selection.has_no_selectors() {
-                selected.count() as u64
-            } else {
-                u64::from(selected.next().is_some())
-            };
-        }
-        let continue_token = items.last().filter(|_| remaining > 0).map(|last| {
-            self.view.keep(&snapshot);
-            let token = ContinueToken {
-                version: Some(snapshot.version.to_string()),
-                after: last.key().clone(),
-                upstream: None,
-            };
-            token.encode()
-        });
-        let in_scope =
-            |key: &ObjectKey| namespace.is_none_or(|n| key.namespace.as_deref() == Some(n));
-        Ok(List {
-            items,
-            warnings: snapshot
-                .failures
-                .iter()
-                .filter(|(key, _)| in_scope(key))
-                .map(|(key, failure)| left_out(key, failure))
-                .collect(),
-            resource_version: snapshot.version,
-            remaining: continue_token
-                .is_some()
-                .then_some(remaining)
-                .filter(|_| selection.has_no_selectors()),
-            continue_token,
-        })
-    }
-}
-
-fn find(snapshot: &ViewSnapshot, key: &ObjectKey) -> Option<Result<Arc<Object>, Status>> {
-    if let Some(failure) = snapshot.failures.get(key) {
-        return Some(Err(failure.clone()));
-    }
-    snapshot.objects.get(key).cloned().map(Ok)
-}
-
-fn left_out(key: &ObjectKey, failure: &Status) -> String {
-    format!("{key} is left out: {}", failure.message)
 }
 
 #[async_trait]

@@ -326,8 +326,14 @@ fn difference(
         let change = Change::new(version, &[position], before.cloned(), after.cloned());
         Arc::new(change.merged())
     };
+    // Also when nothing is different: what came and went between may have been seen elsewhere.
+    let (from, to) = (
+        ResourceVersion::single(reached),
+        ResourceVersion::single(position),
+    );
+    let mut changes = vec![Arc::new(Change::hole(from, &to))];
     let gone = old.iter().filter(|(key, _)| !new.contains_key(*key));
-    let mut changes: Vec<_> = gone.map(|(_, object)| change(Some(object), None)).collect();
+    changes.extend(gone.map(|(_, object)| change(Some(object), None)));
     let mut changed: Vec<_> = new
         .iter()
         .map(|(key, object)| (old.get(key), object))
@@ -366,6 +372,7 @@ mod tests {
         let changes = difference(&old, &new, 4, 12);
         let told: Vec<_> = changes
             .iter()
+            .skip(1)
             .map(|change| {
                 let (old, new) = (change.old().is_some(), change.new_object().is_some());
                 (change.key().unwrap().name.to_string(), old, new)
@@ -380,6 +387,7 @@ mod tests {
                 ("b".to_owned(), true, true),
             ]
         );
+        assert_eq!(changes[0].hole_up_to(0), Some(12));
         // Who has been told some of them may lack any other.
         assert!(
             changes

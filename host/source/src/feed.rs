@@ -24,9 +24,9 @@ const LONGEST_STREAM: Duration = Duration::from_secs(300);
 /// After so long without a message upstream is asked whether it is still there.
 pub(crate) const SILENCE: Duration = Duration::from_secs(45);
 /// So long a small answer may take. With [`SILENCE`], an upstream that hangs is noticed within a minute.
-const ANSWER: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 /// So long a page of a list may take.
-const PAGE_ANSWER: Duration = Duration::from_secs(60);
+pub(crate) const PAGE_ANSWER: Duration = Duration::from_secs(60);
 
 /// Between lists that are made only because a reader wants to know that nothing is missing.
 const LIST_PERIOD: Duration = Duration::from_secs(5);
@@ -85,7 +85,7 @@ async fn pause(wait: &mut Duration) {
 }
 
 /// An answer, or the error that says that there was none.
-async fn within<T>(
+pub(crate) async fn within<T>(
     patience: Duration,
     answer: impl Future<Output = Result<T, UpstreamError>>,
 ) -> Result<T, UpstreamError> {
@@ -116,6 +116,7 @@ async fn list(shared: &Shared) -> Result<(), UpstreamError> {
             objects = objects.len(), position = page.position, "source listed"
         );
         shared.replace(objects, page.position);
+        shared.wanted.send_replace(0);
         return Ok(());
     }
 }

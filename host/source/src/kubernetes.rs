@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Buf, Bytes, BytesMut};
@@ -16,6 +17,7 @@ use kube::client::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::feed::{ANSWER, PAGE_ANSWER, within};
 use crate::upstream::{Page, Query, Upstream, UpstreamError, UpstreamEvent, UpstreamWatch};
 
 /// A watch is renewed after so many seconds at most: a connection that died unnoticed is noticed then.
@@ -137,6 +139,15 @@ impl KubernetesUpstream {
     }
 }
 
+/// The body of an answer that ends.
+async fn answer(
+    upstream: &KubernetesUpstream,
+    path: &str,
+    patience: Duration,
+) -> Result<Bytes, UpstreamError> {
+    within(patience, async { whole(upstream.send(path).await?).await }).await
+}
+
 async fn whole(response: Response<Body>) -> Result<Bytes, UpstreamError> {
     Ok(response
         .into_body()
@@ -190,19 +201,18 @@ impl Upstream for KubernetesUpstream {
         key: &ObjectKey,
     ) -> Result<Option<Arc<Object>>, UpstreamError> {
         let path = format!("{}/{}", gvr.path(key.namespace.as_deref()), key.name);
-        let response = match self.send(&path).await {
-            Ok(response) => response,
+        let body = match answer(self, &path, ANSWER).await {
+            Ok(body) => body,
             Err(UpstreamError::Refused(status)) if status.code == 404 => return Ok(None),
             Err(error) => return Err(error),
         };
-        let body = whole(response).await?;
         let text = std::str::from_utf8(&body).map_err(unreadable)?;
         let kind: RawKind<'_> = serde_json::from_str(text).map_err(unreadable)?;
         object(text, &kind.api_version, &kind.kind).map(Some)
     }
 
     async fn list(&self, gvr: &GroupVersionResource, query: &Query) -> Result<Page, UpstreamError> {
-        let body = whole(self.send(&collection(gvr, query, &[])).await?).await?;
+        let body = answer(self, &collection(gvr, query, &[]), PAGE_ANSWER).await?;
         let list: RawList<'_> = serde_json::from_slice(&body).map_err(unreadable)?;
         // Items of built-in lists lack their kind: it is the list's, without its ending.
         let kind = list.kind.strip_suffix("List").unwrap_or(&list.kind);

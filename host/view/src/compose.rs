@@ -10,7 +10,7 @@ use crate::join::{Composed, JoinError, ViewSpec};
 use crate::joined::{Joined, Related};
 
 /// What became of a primary: its object, none if the view has none for it, or why it cannot be made.
-pub(crate) type Outcome = Result<Option<Arc<Object>>, Status>;
+pub type Outcome = Result<Option<Arc<Object>>, Status>;
 
 /// What is left to say of an object of which nothing but its name is known.
 pub(crate) fn tombstone(

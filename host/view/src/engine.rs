@@ -40,11 +40,16 @@ pub(crate) struct Batch {
     /// For each input the steps that are in it.
     steps_of: Vec<Vec<usize>>,
     by_key: HashMap<(usize, ObjectKey), usize>,
+    /// Source, and between which positions changes of it were not seen.
+    holes: Vec<(usize, u64, u64)>,
     positions: Vec<u64>,
 }
 
 impl Batch {
     fn push(&mut self, source: usize, change: &Change) {
+        if let Some(to) = change.hole_up_to(0) {
+            self.holes.push((source, change.position().position(0), to));
+        }
         if let Some(key) = change.key() {
             let position = change.position().position(0);
             self.add(source, position, key.clone(), change.new_object().cloned());
@@ -59,11 +64,13 @@ impl Batch {
                 source,
                 key,
                 new: None,
+                passed: Vec::new(),
             });
             self.steps_of.push(Vec::new());
             self.inputs.len() - 1
         });
-        self.inputs[input].new = new;
+        let before = std::mem::replace(&mut self.inputs[input].new, new);
+        self.inputs[input].passed.extend(before);
         self.steps_of[input].push(step);
     }
 }
@@ -90,11 +97,11 @@ impl Engine {
                     break subscribed;
                 }
             };
-            inputs.extend(objects.into_iter().map(|(key, object)| Input {
-                source,
-                key,
-                new: Some(object),
-            }));
+            inputs.extend(
+                objects
+                    .into_iter()
+                    .map(|(_, object)| Input::now(source, object)),
+            );
             positions.push(position);
             followers.push(follower);
         }
@@ -182,6 +189,7 @@ impl Engine {
         self.followers[source] = follower;
         // None of these may be claimed before all are told.
         let reached = self.content.positions[source];
+        batch.holes.push((source, reached, position));
         let mut gone: BTreeMap<ObjectKey, Arc<Object>> = self
             .joined
             .objects(source)
@@ -225,17 +233,25 @@ impl Engine {
                 break outcomes.into_iter().collect();
             }
         };
+        let mut changes: Vec<_> = batch.holes.iter().map(|hole| self.hole(*hole)).collect();
         self.content.positions = batch.positions;
-        let mut changes = Vec::new();
         for (key, claim) in claims {
             let Some(outcome) = outcomes.remove(&key) else {
                 continue;
             };
-            // What came and went while it was dirty may be known to one who saw it elsewhere.
-            let seen_elsewhere = touched[&key].len() > 1;
-            self.record(key, outcome, &claim, seen_elsewhere, &mut changes);
+            self.record(key, outcome, &claim, &mut changes);
         }
         changes
+    }
+
+    /// The place of changes of a source that were not seen.
+    fn hole(&self, (source, from, to): (usize, u64, u64)) -> Arc<Change> {
+        let version = |position| {
+            let mut positions = self.content.positions.clone();
+            positions[source] = position;
+            ResourceVersion::of_positions(&positions)
+        };
+        Arc::new(Change::hole(version(from), &version(to)))
     }
 
     /// Writes an outcome into the content, and adds what watchers are told of it.
@@ -244,7 +260,6 @@ impl Engine {
         key: ObjectKey,
         outcome: Outcome,
         claim: &Claim,
-        seen_elsewhere: bool,
         changes: &mut Vec<Arc<Change>>,
     ) {
         let causes = self.content.positions.clone();
@@ -256,13 +271,7 @@ impl Engine {
         let told = match (before, outcome) {
             (Some(old), Ok(Some(new))) if old.same_but_version(&new) => {
                 failures.remove(&key);
-                let told = change(at, Some(old), Some(new.clone()));
-                if seen_elsewhere {
-                    objects.insert(key, new);
-                    told
-                } else {
-                    told.silent()
-                }
+                change(at, Some(old), Some(new)).silent()
             }
             (before, Ok(Some(new))) => {
                 failures.remove(&key);

@@ -19,6 +19,20 @@ pub(crate) struct Input {
     pub(crate) source: usize,
     pub(crate) key: ObjectKey,
     pub(crate) new: Option<Arc<Object>>,
+    /// What it was in between: primaries that are related to that only may be known so elsewhere.
+    pub(crate) passed: Vec<Arc<Object>>,
+}
+
+impl Input {
+    /// An object as it is now.
+    pub(crate) fn now(source: usize, object: Arc<Object>) -> Self {
+        Self {
+            source,
+            key: object.key().clone(),
+            new: Some(object),
+            passed: Vec::new(),
+        }
+    }
 }
 
 struct Entry {
@@ -110,7 +124,7 @@ impl Joined {
         let reads = self.reads(inputs);
         let keys = self.keys(inputs, &reads).await?;
 
-        let mut dirty = Dirty::new();
+        let mut dirty = self.passed(inputs).await?;
         self.touched(inputs, &mut dirty);
         for ((relation, side, input), keys) in keys {
             let index = &mut self.relations[relation];
@@ -134,6 +148,25 @@ impl Joined {
         }
         self.touched(inputs, &mut dirty);
         Ok(dirty)
+    }
+
+    /// The primaries that were touched in between, as they were related before.
+    async fn passed(&self, inputs: &[Input]) -> Result<Dirty, JoinError> {
+        let mut of = Vec::new();
+        let mut between = Vec::new();
+        for (at, input) in inputs.iter().enumerate() {
+            for object in &input.passed {
+                of.push(at);
+                between.push(Input::now(input.source, object.clone()));
+            }
+        }
+        let known_before = vec![false; between.len()];
+        let touched = self.touched_by(&between, &known_before).await?;
+        let of_inputs = |places: BTreeSet<usize>| places.into_iter().map(|at| of[at]).collect();
+        let touched = touched.into_iter();
+        Ok(touched
+            .map(|(key, places)| (key, of_inputs(places)))
+            .collect())
     }
 
     /// The primaries that changes of the past have touched, from what is related now.

@@ -17,6 +17,7 @@ mod project;
 mod replay;
 mod view;
 
+pub use compose::Outcome;
 pub use join::{
     Branch, CombineResult, Composed, Group, Join, JoinError, Reach, Relation, Selection,
     SharedJoin, Side, SourceSpec, ViewSpec,

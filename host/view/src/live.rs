@@ -45,7 +45,7 @@ impl From<LiveError> for Status {
 #[derive(Debug)]
 pub struct LivePage {
     /// By key: the object, none if the view has none for this primary, or why it cannot be made.
-    pub outcomes: Vec<(ObjectKey, Result<Option<Arc<Object>>, Status>)>,
+    pub outcomes: Vec<(ObjectKey, Outcome)>,
     /// A watch from here delivers all that came later.
     pub version: ResourceVersion,
     /// Upstream's token for the next page.
@@ -170,11 +170,7 @@ pub async fn read_live(
 fn inputs(source: usize, items: Vec<Arc<Object>>) -> Vec<Input> {
     items
         .into_iter()
-        .map(|object| Input {
-            source,
-            key: object.key().clone(),
-            new: Some(object),
-        })
+        .map(|object| Input::now(source, object))
         .collect()
 }
 

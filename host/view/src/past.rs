@@ -112,11 +112,7 @@ impl Past {
             let known = first_of.contains_key(&(source, key));
             first_of.entry((source, key)).or_insert(*kind);
             unknown_before.push(!known && *kind == EventType::Modified);
-            let input = Input {
-                source,
-                key: key.clone(),
-                new: Some(object.clone()),
-            };
+            let input = Input::now(source, object.clone());
             if source == 0 && *kind == EventType::Deleted {
                 gone.insert(key, input.clone());
             }

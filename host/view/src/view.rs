@@ -254,7 +254,8 @@ impl View {
                     ),
                 }
             };
-            if tried == TRIES {
+            // Where the version is not older but the history has a hole, nothing can be put in front.
+            if tried == TRIES || version.covers(&too_old.floor) {
                 return Err(too_old.into());
             }
             tried += 1;

@@ -39,10 +39,13 @@ struct Table {
     compacted: u64,
 }
 
+/// An object before and after.
+type Turn = (Option<Arc<Object>>, Option<Arc<Object>>);
+
 struct Entry {
     position: u64,
     /// None: a bookmark.
-    change: Option<(Option<Arc<Object>>, Option<Arc<Object>>)>,
+    change: Option<Turn>,
 }
 
 impl Default for Objects {

@@ -56,14 +56,6 @@ impl Client {
     fn apply(&mut self, kind: EventType, object: &Object) {
         self.told
             .push(format!("{} {}", kind.as_str(), object.key()));
-        if std::env::var("DEBUG_SEED").is_ok() {
-            println!(
-                "   told {} {} at {:?}",
-                kind.as_str(),
-                object.key(),
-                object.resource_version()
-            );
-        }
         match kind {
             EventType::Deleted => self.objects.remove(object.key()),
             _ => self.objects.insert(object.key().clone(), text(object)),

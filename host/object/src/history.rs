@@ -1,251 +1,14 @@
-//! What changed: the bounded history that every watch reads, and its events.
+//! The bounded history that every watch reads.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::RwLock;
-use smallvec::SmallVec;
 use tokio::sync::watch;
 
-use crate::key::ObjectKey;
-use crate::object::Object;
+use crate::change::Change;
 use crate::resource_version::ResourceVersion;
-use crate::status::Status;
-
-/// The type of a watch event that carries an object. Bookmarks and errors carry none of a resource's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventType {
-    /// The object is new, or has entered the selection.
-    Added,
-    /// The object is another than before.
-    Modified,
-    /// The object is gone, or has left the selection.
-    Deleted,
-}
-
-impl EventType {
-    /// As it stands on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Added => "ADDED",
-            Self::Modified => "MODIFIED",
-            Self::Deleted => "DELETED",
-        }
-    }
-}
-
-/// One change of one object. Shared by all watchers, so that what is sent is encoded once.
-#[derive(Debug)]
-pub struct Change {
-    position: ResourceVersion,
-    causes: SmallVec<[u64; 2]>,
-    old: Option<Arc<Object>>,
-    new: Option<Arc<Object>>,
-    silent: bool,
-    merged: bool,
-    exchanged: bool,
-    failure: Option<Box<Status>>,
-    deleted: OnceLock<Arc<Object>>,
-    frames: [OnceLock<Bytes>; 3],
-    at: Instant,
-}
-
-/// So long after an exchange of the logic, those who come are told of it whatever they have seen: other replicas may
-/// have been later.
-const EXCHANGE: Duration = Duration::from_secs(60);
-
-impl Change {
-    /// A change that leads to `position`: one who has been told everything up to this change, itself included, lacks
-    /// nothing of what the sources had up to there. `causes` has for each source the last position that may show in the
-    /// object after the change, which can be beyond; one who has seen as much of all sources does not lack it.
-    pub fn new(
-        position: ResourceVersion,
-        causes: &[u64],
-        old: Option<Arc<Object>>,
-        new: Option<Arc<Object>>,
-    ) -> Self {
-        Self {
-            position,
-            causes: SmallVec::from_slice(causes),
-            old,
-            new,
-            silent: false,
-            merged: false,
-            exchanged: false,
-            failure: None,
-            deleted: OnceLock::new(),
-            frames: Default::default(),
-            at: Instant::now(),
-        }
-    }
-
-    /// The object is here as it was before. Only one who saw the sources come in another order may know it otherwise.
-    pub fn silent(mut self) -> Self {
-        self.silent = true;
-        self
-    }
-
-    /// Stands for changes that were not seen one by one: what was selected before is not known, so who does not select
-    /// the object now is told that it left, whether or not he had it.
-    pub fn merged(mut self) -> Self {
-        self.merged = true;
-        self
-    }
-
-    /// Nothing changed but the logic that makes the objects, so no version tells who has seen it.
-    pub fn exchanged(mut self) -> Self {
-        self.exchanged = true;
-        self
-    }
-
-    /// See [`Change::silent`].
-    pub fn is_silent(&self) -> bool {
-        self.silent
-    }
-
-    /// See [`Change::merged`].
-    pub fn is_merged(&self) -> bool {
-        self.merged
-    }
-
-    /// The object can no longer be made: watches that showed it end with this status.
-    pub fn failed(mut self, status: Status) -> Self {
-        self.failure = Some(Box::new(status));
-        self
-    }
-
-    /// Why the object can no longer be made.
-    pub fn failure(&self) -> Option<&Status> {
-        self.failure.as_deref()
-    }
-
-    /// The version after the change: a watch from it delivers all that came later.
-    pub fn position(&self) -> &ResourceVersion {
-        &self.position
-    }
-
-    /// The object before, none if it was not there.
-    pub fn old(&self) -> Option<&Arc<Object>> {
-        self.old.as_ref()
-    }
-
-    /// The object after, none if it is gone.
-    pub fn new_object(&self) -> Option<&Arc<Object>> {
-        self.new.as_ref()
-    }
-
-    /// The last position of a source that may show in the object after the change.
-    pub fn cause(&self, source: usize) -> u64 {
-        self.causes.get(source).copied().unwrap_or_default()
-    }
-
-    /// When the change was made known here.
-    pub fn at(&self) -> Instant {
-        self.at
-    }
-
-    /// The key of the object.
-    ///
-    /// A change has at least one of the two objects; without both there is nothing to tell.
-    pub fn key(&self) -> Option<&ObjectKey> {
-        self.new.as_ref().or(self.old.as_ref()).map(|o| o.key())
-    }
-
-    /// Whether one who has seen `version` lacks this change.
-    pub fn is_news_at(&self, version: &ResourceVersion) -> bool {
-        let lacks = |(source, cause): (usize, &u64)| *cause > version.position(source);
-        // Who is past the exchange has seen it, unless he comes from a replica where it took place later.
-        let unseen = || self.at.elapsed() < EXCHANGE || self.position.covers(version);
-        self.causes.iter().enumerate().any(lacks) || (self.exchanged && unseen())
-    }
-
-    /// What a watcher that selects objects is told: leaving the selection is DELETED with the old object at the new
-    /// version, entering it is ADDED (k8s.io/apiserver/pkg/storage/cacher). Of a silent change nothing is told.
-    pub fn event(&self, selects: impl Fn(&Object) -> bool) -> Option<(EventType, Arc<Object>)> {
-        if self.silent {
-            return None;
-        }
-        self.event_again(selects)
-    }
-
-    /// As [`Change::event`], of a silent change too: for one who came from elsewhere.
-    pub fn event_again(
-        &self,
-        selects: impl Fn(&Object) -> bool,
-    ) -> Option<(EventType, Arc<Object>)> {
-        let before = self.selected_before(&selects);
-        let after = self.new.as_ref().filter(|new| selects(new));
-        match (before, after) {
-            (false, Some(new)) => Some((EventType::Added, new.clone())),
-            (true, Some(new)) => {
-                let same = self.old.as_ref().is_some_and(|old| old.uid() == new.uid());
-                let kind = if same {
-                    EventType::Modified
-                } else {
-                    EventType::Added
-                };
-                Some((kind, new.clone()))
-            }
-            (true, None) => self.deleted_object().map(|gone| (EventType::Deleted, gone)),
-            (false, None) => None,
-        }
-    }
-
-    /// Whether a watcher that selects objects may have had the object before.
-    pub fn selected_before(&self, selects: impl Fn(&Object) -> bool) -> bool {
-        let old = self.old.as_ref();
-        old.is_some_and(|old| self.merged || selects(old))
-    }
-
-    /// The object as a DELETED event shows it: its last state, at the version of its removal.
-    pub fn deleted_object(&self) -> Option<Arc<Object>> {
-        let old = self.old.as_ref()?;
-        Some(
-            self.deleted
-                .get_or_init(|| Arc::new(old.at(self.position.clone())))
-                .clone(),
-        )
-    }
-
-    /// The event as a line of JSON, made once for all watchers.
-    pub fn frame(&self, kind: EventType, object: &Object) -> Bytes {
-        self.frames[kind as usize]
-            .get_or_init(|| frame(kind, object))
-            .clone()
-    }
-
-    /// The least version from which the change is not missed, once it is forgotten. `reached` is later.
-    fn without(&self, reached: &ResourceVersion) -> ResourceVersion {
-        let mut positions: SmallVec<[u64; 2]> = SmallVec::from_slice(self.position.positions());
-        for (position, cause) in positions.iter_mut().zip(&self.causes) {
-            *position = (*position).max(*cause);
-        }
-        if self.exchanged
-            && let Some(at) = (0..positions.len()).find(|at| reached.position(*at) > positions[*at])
-        {
-            positions[at] += 1;
-        }
-        ResourceVersion::of_positions(&positions)
-    }
-
-    fn weight(&self) -> usize {
-        // A new state shares nothing with the next one in the worst case.
-        self.new.as_ref().map_or(0, |o| o.len()) + 256
-    }
-}
-
-/// A watch event as a line of JSON (metav1.WatchEvent).
-pub fn frame(kind: EventType, object: &Object) -> Bytes {
-    let mut line = BytesMut::with_capacity(object.len() + 48);
-    line.put_slice(b"{\"type\":\"");
-    line.put_slice(kind.as_str().as_bytes());
-    line.put_slice(b"\",\"object\":");
-    object.write_to(&mut line);
-    line.put_slice(b"}\n");
-    line.freeze()
-}
 
 /// How much a [`History`] remembers. The oldest changes go when any bound is passed.
 #[derive(Clone, Copy, Debug)]
@@ -332,9 +95,8 @@ impl History {
         while let Some(first) = ring.changes.front() {
             let within = ring.changes.len() <= self.bounds.changes
                 && ring.bytes <= self.bounds.bytes
-                && first.at.elapsed() <= self.bounds.age;
-            // Who has seen just the position of an exchange cannot be told from who has seen it.
-            if within || (first.exchanged && first.position.covers(&position)) {
+                && first.at().elapsed() <= self.bounds.age;
+            if within || (first.stays_at(&position)) {
                 break;
             }
             if let Some(first) = ring.changes.pop_front() {
@@ -370,7 +132,7 @@ impl History {
         let ring = self.ring.read();
         ring.position == *version
             || ring.floor == *version
-            || ring.changes.iter().any(|c| c.position == *version)
+            || ring.changes.iter().any(|c| *c.position() == *version)
     }
 
     /// Calls with the changes that are still there, the oldest first, until it returns false.
@@ -423,7 +185,7 @@ impl History {
         version: &ResourceVersion,
     ) -> Result<(Vec<Arc<Change>>, Follower), TooOld> {
         let ring = self.ring.read();
-        if !version.covers(&ring.floor) {
+        if !version.covers(&ring.floor) || ring.changes.iter().any(|c| c.swallows(version)) {
             return Err(TooOld {
                 asked: version.clone(),
                 floor: ring.floor.clone(),
@@ -507,6 +269,7 @@ impl Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::Object;
 
     fn object(name: &str, version: u64) -> Arc<Object> {
         let text = format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#);
@@ -641,52 +404,11 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_change_is_told_only_again() {
-        let change = Change::new(
-            ResourceVersion::single(9),
-            &[9],
-            Some(object("a", 8)),
-            Some(object("a", 9)),
-        );
-        let change = change.silent();
-        assert!(change.event(|_| true).is_none());
-        assert_eq!(change.event_again(|_| true).unwrap().0, EventType::Modified);
-    }
-
-    #[test]
-    fn leaving_a_selection_is_deleted_with_the_old_object_at_the_new_version() {
-        let change = Change::new(
-            ResourceVersion::single(9),
-            &[9],
-            Some(object("a", 8)),
-            Some(object("b", 9)),
-        );
-        let (kind, object) = change.event(|o| &*o.key().name == "a").unwrap();
-        assert_eq!(kind, EventType::Deleted);
-        assert_eq!(
-            object.bytes(),
-            r#"{"metadata":{"name":"a","resourceVersion":"9"}}"#
-        );
-        assert_eq!(
-            change.event(|o| &*o.key().name == "b").unwrap().0,
-            EventType::Added
-        );
-        assert_eq!(change.event(|_| true).unwrap().0, EventType::Modified);
-        assert!(change.event(|_| false).is_none());
-    }
-
-    #[test]
-    fn a_frame_is_one_line_and_made_once() {
-        let change = added("a", 11);
-        let (kind, object) = change.event(|_| true).unwrap();
-        let frame = change.frame(kind, &object);
-        assert_eq!(
-            frame,
-            "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"11\"}}}\n"
-        );
-        assert!(std::ptr::eq(
-            frame.as_ptr(),
-            change.frame(kind, &object).as_ptr()
-        ));
+    fn who_has_seen_a_part_of_what_was_missed_here_is_too_old() {
+        let history = history(9);
+        let hole = Change::hole(ResourceVersion::single(10), &ResourceVersion::single(20));
+        history.append([Arc::new(hole)], ResourceVersion::single(20));
+        let is_told = |version| history.since(&ResourceVersion::single(version)).is_ok();
+        assert!(is_told(10) && !is_told(11) && !is_told(19) && is_told(20));
     }
 }

@@ -1,0 +1,223 @@
+//! How a view is read: from what is cached, or from upstream for each request.
+
+use std::sync::Arc;
+
+use joinery_object::{
+    ListOptions, Object, ObjectKey, ResourceVersion, ResourceVersionMatch, Status,
+};
+use joinery_source::Query;
+use joinery_view::{LivePage, Primaries, ViewSnapshot, read_live};
+
+use super::{Current, PATIENCE, ViewResource};
+use crate::continue_token::ContinueToken;
+use crate::resource::List;
+use crate::selection::Selection;
+
+impl ViewResource {
+    async fn read_live(&self, primaries: &Primaries) -> Result<LivePage, Status> {
+        // Taken before anything is read, so that nothing which comes later is skipped.
+        let known = self.view.snapshot().version;
+        let join = self.view.join();
+        Ok(read_live(join, &*self.upstream, primaries, known.positions()).await?)
+    }
+
+    pub(super) async fn get_live(
+        &self,
+        current: &Current,
+        key: &ObjectKey,
+    ) -> Result<Arc<Object>, Status> {
+        let page = self.read_live(&Primaries::Named(key.clone())).await?;
+        match page.outcomes.into_iter().next() {
+            Some((_, Ok(Some(object)))) => Ok(object),
+            Some((_, Err(failure))) => Err(failure),
+            _ => Err(self.not_found(current, key)),
+        }
+    }
+
+    pub(super) async fn get_cached(
+        &self,
+        current: &Current,
+        key: &ObjectKey,
+    ) -> Result<Arc<Object>, Status> {
+        if let Some(found) = find(&self.view.snapshot(), key) {
+            return found;
+        }
+        // What was written just now may not have arrived: upstream knows, and says up to where to wait.
+        let gvr = self.view.join().spec().sources[0].gvr.clone();
+        let Some(primary) = self.upstream.get(&gvr, key).await? else {
+            return Err(self.not_found(current, key));
+        };
+        let mut positions = vec![0; self.view.sources().len()];
+        positions[0] = primary.resource_version().position(0);
+        let version = ResourceVersion::of_positions(&positions);
+        let arrived = self.view.wait_for(&version, PATIENCE).await;
+        match find(&self.view.snapshot(), key) {
+            Some(found) => found,
+            None if arrived => Err(self.not_found(current, key)),
+            None => Err(Status::service_unavailable(format!(
+                "{gvr} {key} is there, but has not arrived in the cache"
+            ))
+            .with_retry_after(1)),
+        }
+    }
+
+    pub(super) async fn list_live(
+        &self,
+        selection: &Selection,
+        namespace: Option<&str>,
+        options: &ListOptions,
+    ) -> Result<List, Status> {
+        if options.resource_version_match == Some(ResourceVersionMatch::Exact) {
+            return Err(Status::expired(
+                "this view is read from its sources as they are now: no other version can be had",
+            ));
+        }
+        let token = options
+            .continue_token
+            .as_deref()
+            .map(|token| ContinueToken::decode(token, namespace))
+            .transpose()?;
+        let name = options.field_selector.requires_exact_match("metadata.name");
+        let page = self
+            .read_live(&Primaries::Listed(Query {
+                namespace: namespace.map(str::to_owned),
+                // The name is the one thing that the object has from its primary for certain.
+                field_selector: name.map_or(String::new(), |name| format!("metadata.name={name}")),
+                limit: u32::try_from(options.limit).unwrap_or(u32::MAX),
+                continue_token: token.as_ref().and_then(|token| token.upstream.clone()),
+                ..Query::default()
+            }))
+            .await?;
+        // All pages of a list carry the version of the first: from there on a watch misses nothing of any of them.
+        let version = match token.and_then(|token| token.version) {
+            Some(version) => self.parse_version(&version)?,
+            None => page.version,
+        };
+        let last = page.outcomes.last().map(|(key, _)| key.clone());
+        let continue_token = page.continue_token.zip(last).map(|(upstream, after)| {
+            let token = ContinueToken {
+                version: Some(version.to_string()),
+                after,
+                upstream: Some(upstream),
+            };
+            token.encode()
+        });
+        let mut list = List {
+            items: Vec::with_capacity(page.outcomes.len()),
+            resource_version: version,
+            continue_token,
+            remaining: page.remaining.filter(|_| selection.has_no_selectors()),
+            warnings: Vec::new(),
+        };
+        for (key, outcome) in page.outcomes {
+            match outcome {
+                Ok(Some(object)) if selection.matches(&object) => {
+                    let within = list.resource_version.covers(object.resource_version());
+                    list.items.push(match within {
+                        true => object,
+                        // No item is younger than its list; a later page is read later.
+                        false => Arc::new(object.at(list.resource_version.clone())),
+                    });
+                }
+                Ok(_) => {}
+                Err(failure) => list.warnings.push(left_out(&key, &failure)),
+            }
+        }
+        Ok(list)
+    }
+
+    pub(super) async fn list_cached(
+        &self,
+        current: &Current,
+        selection: &Selection,
+        namespace: Option<&str>,
+        options: &ListOptions,
+    ) -> Result<List, Status> {
+        let mut after = None;
+        let snapshot = if let Some(token) = &options.continue_token {
+            let token = ContinueToken::decode(token, namespace)?;
+            let snapshot = match &token.version {
+                None => self.view.snapshot(),
+                Some(version) => {
+                    self.view
+                        .kept(&self.parse_version(version)?)
+                        .ok_or_else(|| {
+                            let rest = ContinueToken {
+                                version: None,
+                                ..token.clone()
+                            };
+                            Status::continue_expired(Some(&rest.encode()))
+                        })?
+                }
+            };
+            after = Some(token.after);
+            snapshot
+        } else {
+            let version = self.wait_for(options.resource_version.as_deref()).await?;
+            match version {
+                Some(version)
+                    if options.resource_version_match == Some(ResourceVersionMatch::Exact) =>
+                {
+                    self.view.kept(&version).ok_or_else(|| {
+                        Status::expired(format!(
+                            "{} of this version are not kept any more: {version}",
+                            current.definition.gvr.resource
+                        ))
+                    })?
+                }
+                _ => self.view.snapshot(),
+            }
+        };
+        let mut selected = selection.of(&snapshot.objects, after.as_ref());
+        let mut items: Vec<Arc<Object>> = Vec::new();
+        let mut remaining = 0;
+        if options.limit == 0 {
+            items.extend(selected.cloned());
+        } else {
+            items.extend(selected.by_ref().take(options.limit).cloned());
+            // Whether there is more must be known; how much, only where counting is asked of nobody.
+            remaining = if selection.has_no_selectors() {
+                selected.count() as u64
+            } else {
+                u64::from(selected.next().is_some())
+            };
+        }
+        let continue_token = items.last().filter(|_| remaining > 0).map(|last| {
+            self.view.keep(&snapshot);
+            let token = ContinueToken {
+                version: Some(snapshot.version.to_string()),
+                after: last.key().clone(),
+                upstream: None,
+            };
+            token.encode()
+        });
+        let in_scope =
+            |key: &ObjectKey| namespace.is_none_or(|n| key.namespace.as_deref() == Some(n));
+        Ok(List {
+            items,
+            warnings: snapshot
+                .failures
+                .iter()
+                .filter(|(key, _)| in_scope(key))
+                .map(|(key, failure)| left_out(key, failure))
+                .collect(),
+            resource_version: snapshot.version,
+            remaining: continue_token
+                .is_some()
+                .then_some(remaining)
+                .filter(|_| selection.has_no_selectors()),
+            continue_token,
+        })
+    }
+}
+
+fn find(snapshot: &ViewSnapshot, key: &ObjectKey) -> Option<Result<Arc<Object>, Status>> {
+    if let Some(failure) = snapshot.failures.get(key) {
+        return Some(Err(failure.clone()));
+    }
+    snapshot.objects.get(key).cloned().map(Ok)
+}
+
+fn left_out(key: &ObjectKey, failure: &Status) -> String {
+    format!("{key} is left out: {}", failure.message)
+}
