@@ -179,7 +179,7 @@ pub fn compile_child_main(args: impl IntoIterator<Item = OsString>) -> ExitCode 
 /// Serving comes first, and what compiles too long or too large ends.
 fn bound() -> rustix::io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    rustix::process::nice(10)?;
+    rustix::process::nice(3)?;
     for (resource, limit) in [
         (Resource::As, MEMORY),
         (Resource::Cpu, CPU),
