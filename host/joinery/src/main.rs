@@ -32,10 +32,23 @@ fn main() -> ExitCode {
     match serve(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("joinery: {error:#}");
+            eprintln!("joinery: {}", told_once(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes on one line, without the causes that were quoted already.
+fn told_once(error: &anyhow::Error) -> String {
+    let mut told = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if told.is_empty() {
+            told = cause;
+        } else if !told.contains(&cause) {
+            told = format!("{told}: {cause}");
+        }
+    }
+    told
 }
 
 fn serve(cli: Cli) -> Result<()> {
@@ -96,4 +109,20 @@ fn stop_on_signal() -> Result<CancellationToken> {
         }
     });
     Ok(stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    #[test]
+    fn a_cause_that_an_error_quotes_is_not_told_twice() {
+        let error = anyhow!("no entry")
+            .context("cannot read a: no entry")
+            .context("no certificate");
+        assert_eq!(
+            super::told_once(&error),
+            "no certificate: cannot read a: no entry"
+        );
+    }
 }
