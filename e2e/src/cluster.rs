@@ -26,6 +26,12 @@ const READY: Duration = Duration::from_secs(120);
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,resourcequota-controller,serviceaccount-controller,\
                            clusterrole-aggregation-controller,root-ca-certificate-publisher-controller";
 
+/// What is audited: every list by the host, so that tests can count what a read costs upstream.
+const AUDIT_POLICY: &str = r#"{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived"],"rules":[
+  {"level":"Metadata","users":["system:serviceaccount:joinery-system:joinery"],"verbs":["list"]},
+  {"level":"None"}]}
+"#;
+
 /// A running control plane.
 pub(crate) struct ControlPlane {
     /// In the order of their start.
@@ -36,6 +42,8 @@ pub(crate) struct ControlPlane {
     authority: Authority,
     admin: KeyPairFiles,
     front_proxy: KeyPairFiles,
+    audit_log: PathBuf,
+    apiserver_log: PathBuf,
     controller_manager_log: PathBuf,
     _ports: [Port; 3],
 }
@@ -138,6 +146,12 @@ impl ControlPlane {
         ] {
             apiserver.arg(format!("--{flag}={}", file.display()));
         }
+        let audit_policy = run_dir.write("pki/audit-policy.json", AUDIT_POLICY)?;
+        let audit_log = logs.join("audit.log");
+        apiserver
+            .arg(format!("--audit-policy-file={}", audit_policy.display()))
+            .arg(format!("--audit-log-path={}", audit_log.display()))
+            .arg("--audit-log-mode=blocking");
         apiserver.arg(format!("--requestheader-allowed-names={FRONT_PROXY_NAME}"));
         apiserver.args([
             "--bind-address=127.0.0.1",
@@ -149,12 +163,9 @@ impl ControlPlane {
             "--service-cluster-ip-range=10.0.0.0/24",
             "--disable-admission-plugins=ServiceAccount",
         ]);
-        processes.push(Process::start(
-            "kube-apiserver",
-            &logs,
-            GRACE,
-            &mut apiserver,
-        )?);
+        let apiserver = Process::start("kube-apiserver", &logs, GRACE, &mut apiserver)?;
+        let apiserver_log = apiserver.log().to_owned();
+        processes.push(apiserver);
         wait::until("kube-apiserver to be ready", READY, || {
             check(&mut processes)?;
             Ok(kubectl
@@ -202,6 +213,8 @@ impl ControlPlane {
             authority,
             admin,
             front_proxy,
+            audit_log,
+            apiserver_log,
             controller_manager_log,
             _ports: ports,
         })
@@ -221,6 +234,14 @@ impl ControlPlane {
 
     pub(crate) fn front_proxy(&self) -> &KeyPairFiles {
         &self.front_proxy
+    }
+
+    pub(crate) fn audit_log(&self) -> &Path {
+        &self.audit_log
+    }
+
+    pub(crate) fn apiserver_log(&self) -> &Path {
+        &self.apiserver_log
     }
 
     pub(crate) fn controller_manager_log(&self) -> &Path {

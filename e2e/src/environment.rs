@@ -57,6 +57,17 @@ pub struct FrontProxy {
     pub key: PathBuf,
 }
 
+/// Files that the control plane writes.
+#[derive(Debug, Clone)]
+pub struct ControlPlaneLogs {
+    /// What kube-apiserver printed.
+    pub apiserver: PathBuf,
+    /// What kube-controller-manager printed.
+    pub controller_manager: PathBuf,
+    /// kube-apiserver's audit log: one JSON object a line for every list by the host.
+    pub audit: PathBuf,
+}
+
 /// What only the cluster has.
 pub(crate) struct Cluster {
     pub(crate) control_plane: ControlPlane,
@@ -79,7 +90,7 @@ pub struct Environment {
     plugin_dir: PathBuf,
     front_proxy: Option<FrontProxy>,
     host_log: PathBuf,
-    controller_manager_log: Option<PathBuf>,
+    control_plane_logs: Option<ControlPlaneLogs>,
     workspace: Workspace,
     run_dir: RunDir,
 }
@@ -138,7 +149,7 @@ impl Environment {
             front_proxy: None,
             host_log: host.log(),
             host: Mutex::new(host),
-            controller_manager_log: None,
+            control_plane_logs: None,
             workspace: workspace.clone(),
             run_dir,
         })
@@ -202,7 +213,11 @@ impl Environment {
             }),
             host_log: host.log(),
             host: Mutex::new(host),
-            controller_manager_log: Some(control_plane.controller_manager_log().to_owned()),
+            control_plane_logs: Some(ControlPlaneLogs {
+                apiserver: control_plane.apiserver_log().to_owned(),
+                controller_manager: control_plane.controller_manager_log().to_owned(),
+                audit: control_plane.audit_log().to_owned(),
+            }),
             cluster: Some(Mutex::new(Cluster {
                 control_plane,
                 serving_authority,
@@ -267,10 +282,10 @@ impl Environment {
         &self.host_log
     }
 
-    /// What kube-controller-manager printed; none in standalone.
+    /// What the control plane wrote down; none in standalone.
     #[must_use]
-    pub fn controller_manager_log(&self) -> Option<&Path> {
-        self.controller_manager_log.as_deref()
+    pub fn control_plane_logs(&self) -> Option<&ControlPlaneLogs> {
+        self.control_plane_logs.as_ref()
     }
 
     /// The run's folder.

@@ -31,7 +31,7 @@ mod workspace;
 
 pub use binaries::ControlPlaneBinaries;
 pub use descendants::{become_subreaper, end_descendants};
-pub use environment::{Environment, FrontProxy, Kind};
+pub use environment::{ControlPlaneLogs, Environment, FrontProxy, Kind};
 pub use interrupt::{
     Interrupted, interrupted, listen as listen_for_signals, sleep as interruptible_sleep,
     status as wait_for_status,

@@ -178,6 +178,20 @@ impl Workspace {
         Ok(())
     }
 
+    /// Builds everything that an environment runs, unless `JOINERY_E2E_BUILT` in the process' environment says that it has been done:
+    /// `cargo xtask test` does it once for all.
+    ///
+    /// # Errors
+    /// When something cannot be installed or built.
+    pub fn ensure_built(&self) -> Result<()> {
+        if std::env::var_os("JOINERY_E2E_BUILT").is_some() {
+            return Ok(());
+        }
+        self.ensure_toolchain(&[])?;
+        self.build_guests()?;
+        self.build_host()
+    }
+
     /// Builds the whole workspace in the dev profile. Always all of it with all targets, so that no dependency is compiled twice for a
     /// different choice of features.
     ///

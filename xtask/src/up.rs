@@ -38,9 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Kind::Standalone
     };
     let workspace = Workspace::here();
-    workspace.ensure_toolchain(&[])?;
-    workspace.build_guests()?;
-    workspace.build_host()?;
+    workspace.ensure_built()?;
     let environment = Environment::start(&workspace, kind, kind.name())?;
     match arguments.command.split_first() {
         Some((program, rest)) => run_in(&environment, program, rest),

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::checks::{freshness, input, isolation, reading, reload, stored, watching};
+use crate::checks::{
+    discovery, freshness, input, isolation, kubectl, reading, reload, stored, up, upstream,
+    watching,
+};
 use crate::client::Client;
 use crate::fixtures::{Namespace, VIEW, event, events_of, names_of, text};
 use crate::shared::{Shared, cluster};
@@ -33,6 +36,14 @@ checks! {
     input::bad_reads_of_a_view_are_answered_as_kube_apiserver_answers,
     input::bad_requests_for_a_stored_resource_are_answered_as_kube_apiserver_answers,
     input::an_unknown_resource_is_not_found_with_a_status,
+    discovery::each_verb_works_as_discovery_says,
+    kubectl::health_version_and_metrics_are_there,
+    kubectl::who_may_is_told_by_auth_can_i,
+    kubectl::the_events_of_a_task_are_listed_by_kubectl,
+    kubectl::bad_input_is_one_clear_line,
+    reload::a_broken_plugin_beside_good_ones_disturbs_nothing,
+    up::up_runs_a_command_and_leaves_nothing_behind,
+    upstream::a_cached_list_costs_no_upstream_list_and_a_live_one_two,
 }
 
 #[test]
@@ -52,10 +63,43 @@ fn the_apiservice_is_available() {
 fn a_deleted_namespace_finishes_and_the_controller_manager_complains_of_nothing() {
     let environment = cluster();
     stored::a_deleted_namespace_takes_its_objects_with_it(environment);
-    let log = fs::read_to_string(environment.controller_manager_log().unwrap()).unwrap();
+    let log =
+        fs::read_to_string(&environment.control_plane_logs().unwrap().controller_manager).unwrap();
     let complaints: Vec<&str> = log
         .lines()
         .filter(|line| line.starts_with('E') && line.contains("tasks.example.com"))
+        .collect();
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+/// kube-apiserver merges the host's OpenAPI with its own, and serves version 3 from the host itself.
+#[test]
+fn openapi_goes_through_the_aggregator_without_a_complaint() {
+    let environment = cluster();
+    let _gate = environment.in_common();
+    let client = Client::admin(environment);
+    let path = format!("{VIEW}/namespaces/{{namespace}}/combinedtasks/{{name}}");
+    crate::fixtures::eventually("OpenAPI v2 with the view in it", || {
+        let document = client.get("/openapi/v2").json();
+        (!document["paths"][&path]["get"].is_null()).then_some(())
+    });
+    let root = client.get("/openapi/v3").json();
+    let url = text(
+        &root,
+        "/paths/apis~1aggregated.tasks.example.com~1v1/serverRelativeURL",
+    );
+    assert!(url.contains("hash="), "{root}");
+    let document = client.get(url).json();
+    let methods = document["paths"][&path].as_object().unwrap();
+    assert!(
+        methods.contains_key("get") && !methods.contains_key("delete"),
+        "{methods:?}"
+    );
+    let log = fs::read_to_string(&environment.control_plane_logs().unwrap().apiserver).unwrap();
+    let complaints: Vec<&str> = log
+        .lines()
+        .filter(|line| line.starts_with(['E', 'W']))
+        .filter(|line| line.to_ascii_lowercase().contains("openapi"))
         .collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
 }

@@ -10,6 +10,7 @@
 mod checks;
 mod client;
 mod cluster;
+mod command_line;
 mod fixtures;
 mod shared;
 mod standalone;

@@ -61,11 +61,7 @@ fn get(slot: &'static OnceLock<Result<Shared, String>>, kind: Kind) -> &'static 
 
 fn start(kind: Kind) -> anyhow::Result<Shared> {
     let workspace = Workspace::here();
-    if std::env::var_os("JOINERY_E2E_BUILT").is_none() {
-        workspace.ensure_toolchain(&[])?;
-        workspace.build_guests()?;
-        workspace.build_host()?;
-    }
+    workspace.ensure_built()?;
     let environment = Environment::start(&workspace, kind, &format!("e2e-{}", kind.name()))?;
     Ok(Shared {
         environment,

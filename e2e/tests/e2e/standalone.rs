@@ -1,6 +1,8 @@
 //! With no cluster at all.
 
-use crate::checks::{freshness, input, isolation, reading, reload, stored, watching};
+use crate::checks::{
+    discovery, freshness, input, isolation, kubectl, reading, reload, stored, up, watching,
+};
 use crate::shared::standalone;
 
 macro_rules! checks {
@@ -25,6 +27,15 @@ checks! {
     input::bad_reads_of_a_view_are_answered_as_kube_apiserver_answers,
     input::bad_requests_for_a_stored_resource_are_answered_as_kube_apiserver_answers,
     input::an_unknown_resource_is_not_found_with_a_status,
+    discovery::each_verb_works_as_discovery_says,
+    kubectl::health_version_and_metrics_are_there,
+    kubectl::who_may_is_told_by_auth_can_i,
+    kubectl::the_events_of_a_task_are_listed_by_kubectl,
+    kubectl::bad_input_is_one_clear_line,
+    reload::a_broken_plugin_beside_good_ones_disturbs_nothing,
+    up::up_runs_a_command_and_leaves_nothing_behind,
+    kubectl::core_objects_are_created_applied_edited_and_deleted,
+    up::up_says_what_is_wrong_and_ends_on_a_signal,
 }
 
 /// What was written before a crash is there after it, and the samples with their Events.

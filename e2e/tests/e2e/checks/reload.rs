@@ -111,6 +111,33 @@ pub(crate) fn a_broken_plugin_leaves_the_one_before_it_serving(environment: &Sha
     assert!(served.unwrap().contains("task-sample-5"));
 }
 
+/// A file that is no component, and settings that are none, are said to be so; what else is there is served.
+pub(crate) fn a_broken_plugin_beside_good_ones_disturbs_nothing(environment: &Shared) {
+    let _gate = environment.alone();
+    let broken = environment.plugin_dir().join("broken.wasm");
+    let settings = environment.plugin_dir().join("cluster_task.yaml");
+    let already_said = fs::metadata(environment.host_log()).unwrap().len() as usize;
+    fs::write(&broken, b"not a component").unwrap();
+    fs::write(&settings, "mode: sideways\n").unwrap();
+    crate::fixtures::eventually("the log to name both", || {
+        let log = fs::read(environment.host_log()).unwrap();
+        let said = String::from_utf8_lossy(&log[already_said..]).into_owned();
+        let broken =
+            said.contains("plugin=\"broken\"") && said.contains("not a WebAssembly component");
+        (broken && said.contains("cluster_task.yaml") && said.contains("sideways")).then_some(())
+    });
+    let kubectl = environment.kubectl();
+    let served = ["combinedtasks", "customtasks", "clustertasks"]
+        .map(|resource| kubectl.run(["get", resource, "-n", "default", "-o", "name"]));
+    let ready = environment.direct().run(["get", "--raw", "/readyz"]);
+    fs::remove_file(&broken).unwrap();
+    fs::remove_file(&settings).unwrap();
+    for resource in served {
+        assert!(!resource.unwrap().is_empty());
+    }
+    assert_eq!(ready.unwrap(), "ok");
+}
+
 /// As a careful deployer does: written beside, then renamed.
 fn install(file: &std::path::Path, contents: &[u8]) {
     let beside = file.with_extension("new");
