@@ -13,14 +13,17 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -90,7 +93,7 @@ func (c testCase) run() ([]answer, error) {
 	for _, subresource := range []string{"", "status"} {
 		managers[subresource], err = managedfields.NewDefaultCRDFieldManager(
 			types, converter{}, defaulter{}, creater{}, kind, kind.GroupVersion(), subresource,
-			fieldpath.NewExcludeFilterSetMap(c.resets(subresource)),
+			c.resets(subresource),
 		)
 		if err != nil {
 			return nil, err
@@ -111,37 +114,73 @@ func (c testCase) run() ([]answer, error) {
 	return answers, nil
 }
 
-// types are those of the custom resource, as customresource_handler.go builds them.
+// types are those of the custom resource, as customresource_handler.go and controller/openapi/builder make them.
 func (c testCase) types() (managedfields.TypeConverter, error) {
-	version := apiextensionsv1.CustomResourceDefinitionVersion{Name: kind.Version, Served: true, Storage: true}
+	models := map[string]*spec.Schema{}
+	ref := func(name string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + name) }
+	for name, definition := range openapi.GetOpenAPIDefinitions(ref) {
+		models[name] = &definition.Schema
+	}
+	model := &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}
 	if c.Schema != nil {
-		version.Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: c.Schema}
+		internal := &apiextensions.JSONSchemaProps{}
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(c.Schema, internal, nil); err != nil {
+			return nil, err
+		}
+		structural, err := structuralschema.NewStructural(internal)
+		if err != nil {
+			return nil, err
+		}
+		if errs := structuralschema.ValidateStructural(nil, structural); len(errs) > 0 {
+			return nil, errs.ToAggregate()
+		}
+		model = structural.Unfold().ToKubeOpenAPI()
+		addEmbedded(model, ref)
+		addResource(model, ref)
 	}
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group:    kind.Group,
-			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: kind.Kind, ListKind: "ThingList"},
-			Scope:    apiextensionsv1.NamespaceScoped,
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version},
-		},
-	}
-	spec, err := builder.BuildOpenAPIV3(crd, kind.Version, builder.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return managedfields.NewTypeConverter(spec.Components.Schemas, false)
+	model.AddExtension("x-kubernetes-group-version-kind", []any{
+		map[string]any{"group": kind.Group, "version": kind.Version, "kind": kind.Kind},
+	})
+	models["com.example.v1.Thing"] = model
+	return managedfields.NewTypeConverter(models, false)
 }
 
-// resets are the fields that the strategies of the custom resource reset.
-func (c testCase) resets(subresource string) map[fieldpath.APIVersion]*fieldpath.Set {
+func addResource(s *spec.Schema, ref func(string) spec.Ref) {
+	s.SetProperty("apiVersion", *spec.StringProperty())
+	s.SetProperty("kind", *spec.StringProperty())
+	s.SetProperty("metadata", spec.Schema{SchemaProps: spec.SchemaProps{Ref: ref(metav1.ObjectMeta{}.OpenAPIModelName())}})
+}
+
+func addEmbedded(s *spec.Schema, ref func(string) spec.Ref) {
+	if s == nil {
+		return
+	}
+	for name, property := range s.Properties {
+		addEmbedded(&property, ref)
+		s.Properties[name] = property
+	}
+	if s.Items != nil {
+		addEmbedded(s.Items.Schema, ref)
+	}
+	if s.AdditionalProperties != nil {
+		addEmbedded(s.AdditionalProperties.Schema, ref)
+	}
+	if embedded, _ := s.Extensions.GetBool("x-kubernetes-embedded-resource"); embedded {
+		addResource(s, ref)
+	}
+}
+
+// resets are the fields that the strategies of the custom resource reset. kube-apiserver names only metadata and spec for
+// the subresource status, and leaves owners of other fields that are reset too; that is not followed.
+func (c testCase) resets(subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
 	version := fieldpath.APIVersion(kind.GroupVersion().String())
 	switch {
 	case subresource == "status":
-		return map[fieldpath.APIVersion]*fieldpath.Set{
-			version: fieldpath.NewSet(fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec")),
-		}
+		only := fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("status"))
+		return map[fieldpath.APIVersion]fieldpath.Filter{version: only}
 	case c.StatusSubresource:
-		return map[fieldpath.APIVersion]*fieldpath.Set{version: fieldpath.NewSet(fieldpath.MakePathOrDie("status"))}
+		but := fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie("status")))
+		return map[fieldpath.APIVersion]fieldpath.Filter{version: but}
 	default:
 		return nil
 	}

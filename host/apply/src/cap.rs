@@ -36,20 +36,20 @@ pub(crate) fn updaters(managed: &mut Managed) {
             api_version: version,
             subresource: String::new(),
         };
+        // The bucket itself may be among the oldest, then what waits goes into it; upstream loses it there.
+        let from = if id == bucket { first.clone() } else { id };
         if !managed.contains_key(&bucket)
             && let Some(owned) = managed.remove(first)
         {
             managed.insert(bucket.clone(), owned);
         }
-        // The bucket itself may be among the oldest.
-        let Some(mut merged) = managed.get(&id).cloned() else {
+        let Some(merged) = managed.remove(&from) else {
             continue;
         };
-        if let Some(bucket) = managed.get(&bucket) {
-            merged.set.extend(&bucket.set);
+        if let Some(bucket) = managed.get_mut(&bucket) {
+            bucket.set.extend(&merged.set);
+            bucket.time = bucket.time.max(merged.time);
         }
-        managed.insert(bucket, merged);
-        managed.remove(&id);
         left -= 1;
     }
 }

@@ -104,7 +104,10 @@ mod tests {
              conflicts with \"b\" using g/v1:\n- .spec.x\n- .spec.y"
         );
         let causes = &status.details.as_ref().unwrap().causes;
-        let causes: Vec<_> = causes.iter().map(|c| (&*c.reason, &*c.message, &*c.field)).collect();
+        let causes: Vec<_> = causes
+            .iter()
+            .map(|c| (&*c.reason, &*c.message, &*c.field))
+            .collect();
         let of_b = (
             "FieldManagerConflict",
             r#"conflict with "b" using g/v1"#,

@@ -132,9 +132,10 @@ impl Ord for PathElement {
         match (self, other) {
             (Self::Field(left), Self::Field(right)) => left.cmp(right),
             (Self::Key(left), Self::Key(right)) => {
-                let mut fields = left.iter().zip(right).map(|((ln, lv), (rn, rv))| {
-                    ln.cmp(rn).then_with(|| value::compare(lv, rv))
-                });
+                let mut fields = left
+                    .iter()
+                    .zip(right)
+                    .map(|((ln, lv), (rn, rv))| ln.cmp(rn).then_with(|| value::compare(lv, rv)));
                 fields
                     .find(|order| order.is_ne())
                     .unwrap_or_else(|| left.len().cmp(&right.len()))
@@ -165,7 +166,8 @@ impl fmt::Display for PathElement {
         match self {
             Self::Field(name) => write!(f, ".{name}"),
             Self::Key(keys) => {
-                let key = |(name, value): &(String, Value)| format!("{name}={}", go::display(value));
+                let key =
+                    |(name, value): &(String, Value)| format!("{name}={}", go::display(value));
                 let keys: Vec<_> = keys.iter().map(key).collect();
                 write!(f, "[{}]", keys.join(","))
             }

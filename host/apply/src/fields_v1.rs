@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn a_field_with_fields_below_it_is_a_member_only_if_it_says_so() {
-        let set = FieldSet::decode(&json!({"f:a": {"f:b": {}}, "f:c": {".": {}, "f:d": {}}})).unwrap();
+        let set =
+            FieldSet::decode(&json!({"f:a": {"f:b": {}}, "f:c": {".": {}, "f:d": {}}})).unwrap();
         let paths: Vec<_> = set.paths().iter().map(ToString::to_string).collect();
         assert_eq!(paths, [".c", ".a.b", ".c.d"]);
     }
@@ -134,7 +135,12 @@ mod tests {
 
     #[test]
     fn garbage_is_refused() {
-        for fields in [json!([]), json!({"f:a": 1}), json!({"a": {}}), json!({"v:x": {}})] {
+        for fields in [
+            json!([]),
+            json!({"f:a": 1}),
+            json!({"a": {}}),
+            json!({"v:x": {}}),
+        ] {
             assert!(FieldSet::decode(&fields).is_err(), "{fields}");
         }
     }

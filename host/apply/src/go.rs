@@ -22,7 +22,10 @@ impl Num {
     pub(crate) fn as_f64(self) -> f64 {
         match self {
             // As Go converts it, the nearest float.
-            #[expect(clippy::cast_precision_loss, reason = "Go compares ints with floats so")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "Go compares ints with floats so"
+            )]
             Self::Int(int) => int as f64,
             Self::Float(float) => float,
         }

@@ -21,10 +21,12 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Bytes of all annotations together; a greater configuration is not kept.
 const MAX_ANNOTATIONS: usize = 256 << 10;
 
-/// The annotations of an object. None: there are none, or they are not strings.
+/// The annotations of an object, a null as an empty one. None: there are none, or they are not strings.
 fn annotations(object: &Value) -> Option<BTreeMap<String, String>> {
     let annotations = object["metadata"].get("annotations")?;
-    BTreeMap::deserialize(annotations).ok()
+    let annotations = BTreeMap::<String, Option<String>>::deserialize(annotations).ok()?;
+    let each = |(name, text): (String, Option<String>)| (name, text.unwrap_or_default());
+    Some(annotations.into_iter().map(each).collect())
 }
 
 fn last_applied(object: &Value) -> Option<String> {

@@ -10,9 +10,12 @@
 //! `x-kubernetes-map-type`.
 //!
 //! Behaviour and wording follow k8s.io/apimachinery/pkg/util/managedfields and sigs.k8s.io/structured-merge-diff v6 at
-//! Kubernetes 1.36; the tests compare with them (host/apply/oracle). Two things are otherwise: a configuration that is
-//! not as the schema has it is answered with 400, not 500, and entries of a version that is not served are dropped as
-//! they are for built-in resources, where kube-apiserver refuses to apply to such a custom resource.
+//! Kubernetes 1.36; the tests compare with them (host/apply/oracle). Otherwise are:
+//! - A configuration that is not as the schema has it is answered with 400, not 500.
+//! - Entries of a version that is not served are dropped, as they are for built-in resources; kube-apiserver refuses to
+//!   apply to such a custom resource.
+//! - The subresource status owns nothing but status; in kube-apiserver it comes to own fields beside spec and metadata.
+//! - The oldest entries of updates are merged without loss where they are of the same second.
 
 mod cap;
 mod conflict;

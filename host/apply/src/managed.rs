@@ -50,9 +50,8 @@ pub(crate) struct Owned {
 pub(crate) type Managed = BTreeMap<ManagerId, Owned>;
 
 /// One entry, as `metav1.ManagedFieldsEntry` has it.
-#[derive(Deserialize)]
+#[derive(Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[derive(Default, PartialEq)]
 struct Entry {
     manager: String,
     operation: String,
@@ -68,7 +67,10 @@ fn entries(object: &Value) -> Option<Vec<Entry>> {
     let entries = object["metadata"][MANAGED_FIELDS].as_array()?;
     let entries = entries.iter().map(|entry| {
         // A null member is as one that is not there.
-        let members = entry.as_object()?.iter().filter(|(_, value)| !value.is_null());
+        let members = entry
+            .as_object()?
+            .iter()
+            .filter(|(_, value)| !value.is_null());
         let members: Map<_, _> = members.map(|(k, v)| (k.clone(), v.clone())).collect();
         let entry = Entry::deserialize(Value::Object(members)).ok()?;
         let time = entry.time.as_deref();
@@ -94,7 +96,11 @@ pub(crate) fn decode(object: &Value) -> Result<Managed, String> {
         }
         match entry.fields_type.as_str() {
             FIELDS_V1 => {}
-            "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
+            "" => {
+                return Err(format!(
+                    "missing fieldsType in managed fields entry {index}"
+                ));
+            }
             other => {
                 return Err(format!(
                     "invalid fieldsType {other:?} in managed fields entry {index}"

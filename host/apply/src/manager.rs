@@ -96,8 +96,8 @@ impl FieldManager {
     /// Brings the managedFields of `new` up to date: an object that is about to replace `live` by a create, an update
     /// or a patch other than apply. `live` None: it is created.
     ///
-    /// Who changed or added a field owns it, together with nobody. The managedFields that `new` came with hold as the
-    /// state before, so that clients can edit them; those of `live` do where `new` has none or such as make no sense.
+    /// Who changes or adds a field owns it then, alone. The managedFields that `new` comes with hold as the state
+    /// before, so that clients can edit them; those of `live` do where `new` has none or such as make no sense.
     ///
     /// # Errors
     /// When one of the objects is not as the schema has it. Then `new` has no managedFields; it can be stored so.
@@ -172,7 +172,12 @@ impl FieldManager {
     ///
     /// Follows `ExtractInto` of k8s.io/apimachinery/pkg/util/managedfields: what controllers start their next apply from.
     #[must_use]
-    pub fn extract(&self, object: &Value, manager: &str, subresource: Option<&str>) -> Option<Value> {
+    pub fn extract(
+        &self,
+        object: &Value,
+        manager: &str,
+        subresource: Option<&str>,
+    ) -> Option<Value> {
         let managed = managed::decode(object).ok()?;
         let id = ManagerId {
             manager: manager.to_owned(),
@@ -227,7 +232,9 @@ impl FieldManager {
     ) -> Result<Managed, TypedError> {
         typed::validate(&self.types, new, Duplicates::Allowed)?;
         typed::validate(&self.types, live, Duplicates::Allowed)?;
-        let changed = self.updater(writer.subresource).update(live, new, &mut managed)?;
+        let changed = self
+            .updater(writer.subresource)
+            .update(live, new, &mut managed)?;
         let set = strip_metadata(&changed);
         if !set.is_empty() {
             let id = writer.id(Operation::Update, &self.api_version);
@@ -296,12 +303,16 @@ impl FieldManager {
     ) -> Option<Vec<Conflict>> {
         let live = self.live(live);
         let own = last_applied::applied_client_side(&self.types, &self.api_version, &live)?;
-        let others = conflicts.iter().filter(|c| !own.contains(c.path.elements()));
+        let others = conflicts
+            .iter()
+            .filter(|c| !own.contains(c.path.elements()));
         Some(others.cloned().collect())
     }
 
     fn check_kind(&self, applied: &Value) -> Result<(), Status> {
-        if applied["apiVersion"] != self.api_version.as_str() || applied["kind"] != self.kind.as_str() {
+        if applied["apiVersion"] != self.api_version.as_str()
+            || applied["kind"] != self.kind.as_str()
+        {
             let text = format!("invalid object type: {}", kind_of(applied));
             return Err(Status::bad_request(text));
         }
@@ -313,7 +324,12 @@ impl FieldManager {
 
     fn name_of(&self, object: &Value) -> String {
         let member = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
-        format!("{}/{}; {}", member("namespace"), member("name"), kind_of(object))
+        format!(
+            "{}/{}; {}",
+            member("namespace"),
+            member("name"),
+            kind_of(object)
+        )
     }
 }
 

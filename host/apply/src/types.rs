@@ -314,7 +314,8 @@ static OBJECT_META: LazyLock<Value> = LazyLock::new(|| {
         let strings = json!({"type": "object", "additionalProperties": of_type("string")});
         properties.insert(name.to_owned(), strings);
     }
-    let finalizers = json!({"type": "array", "items": of_type("string"), "x-kubernetes-list-type": "set"});
+    let finalizers =
+        json!({"type": "array", "items": of_type("string"), "x-kubernetes-list-type": "set"});
     properties.insert("finalizers".to_owned(), finalizers);
     let owners = json!({
         "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"],

@@ -1,4 +1,5 @@
 //! Caches of an upstream in memory, on a clock that stands still while there is something to do.
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
 
 use std::sync::Arc;
 use std::time::Duration;

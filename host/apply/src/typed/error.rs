@@ -46,7 +46,11 @@ impl Walk {
         self.error("schema error: invalid atom: inlined");
     }
 
-    pub(super) fn descend<R>(&mut self, element: PathElement, walk: impl FnOnce(&mut Self) -> R) -> R {
+    pub(super) fn descend<R>(
+        &mut self,
+        element: PathElement,
+        walk: impl FnOnce(&mut Self) -> R,
+    ) -> R {
         self.path.push(element);
         let result = walk(self);
         self.path.pop();

@@ -46,7 +46,8 @@ impl Collect<'_> {
     fn list(&mut self, list: &ListType, value: &Value) {
         let items = value.as_array().into_iter().flatten();
         // What has no element can be no member.
-        let items = items.filter_map(|item| Some((item_element(self.types, list, item).ok()?, item)));
+        let items =
+            items.filter_map(|item| Some((item_element(self.types, list, item).ok()?, item)));
         let items: Vec<_> = items.collect();
         let (mut seen, mut repeated) = (BTreeSet::new(), BTreeSet::new());
         for (element, _) in &items {

@@ -266,8 +266,11 @@ mod tests {
     #[test]
     fn sets_keep_what_is_there_and_follow_the_applied_order() {
         assert_eq!(
-            merged(json!({"set": ["a", "b", "c", "d"]}), json!({"set": ["c", "x", "a"]})),
-            json!({"set": ["b", "c", "x", "a", "d"]})
+            merged(
+                json!({"set": ["a", "b", "c", "d"]}),
+                json!({"set": ["c", "x", "a"]})
+            ),
+            json!({"set": ["b", "c", "d", "x", "a"]})
         );
     }
 

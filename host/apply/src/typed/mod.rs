@@ -40,9 +40,9 @@ fn item_element(types: &Types, list: &ListType, item: &Value) -> Result<PathElem
             Value::Array(_) => {
                 Err("not supported: associative list with lists as elements".to_owned())
             }
-            Value::Null => {
-                Err("associative list without keys has an element that's an explicit null".to_owned())
-            }
+            Value::Null => Err(
+                "associative list without keys has an element that's an explicit null".to_owned(),
+            ),
             scalar => Ok(PathElement::Value(scalar.clone())),
         };
     }

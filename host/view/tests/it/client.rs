@@ -56,6 +56,7 @@ impl Client {
     fn apply(&mut self, kind: EventType, object: &Object) {
         self.told
             .push(format!("{} {}", kind.as_str(), object.key()));
+        println!("   told {} {} at {:?}", kind.as_str(), object.key(), object.resource_version());
         match kind {
             EventType::Deleted => self.objects.remove(object.key()),
             _ => self.objects.insert(object.key().clone(), text(object)),

@@ -27,6 +27,7 @@ pub(crate) fn change(
         .filter(|i| to >> i & 1 == 1)
         .map(|i| WORDS[i])
         .collect();
+    println!("change {} {namespace}/{name} to {to} {mark} -> rev {}", what % 12, upstream.revision(&tasks()) + 1);
     match what % 12 {
         0..=2 => {
             let spec = json!({"words": words, "quiet": mark % 3 == 0, "hidden": mark % 7 == 0});
