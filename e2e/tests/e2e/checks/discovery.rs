@@ -136,15 +136,19 @@ impl<'a> Asked<'a> {
             "watch" => self
                 .client
                 .get(&format!("{collection}&watch=true&timeoutSeconds=1")),
-            "update" => {
+            "update" => loop {
                 let current = self.client.get(&one);
                 let object = if current.status.is_success() {
                     current.json()
                 } else {
                     self.object.clone()
                 };
-                sent("PUT", &one, json, &object)
-            }
+                let answer = sent("PUT", &one, json, &object);
+                // The controller may have written in between.
+                if answer.status != 409 {
+                    break answer;
+                }
+            },
             "patch" => {
                 let patch = json!({ "metadata": { "annotations": { "seen": "yes" } } });
                 sent("PATCH", &one, "application/merge-patch+json", &patch)
