@@ -25,6 +25,8 @@ mod go;
 mod last_applied;
 mod managed;
 mod manager;
+#[cfg(test)]
+mod manager_tests;
 mod set;
 mod times;
 mod typed;

@@ -159,9 +159,18 @@ pub(crate) fn strip(object: &mut Value) {
 /// Puts them into an object: sorted by operation, time and name.
 pub(crate) fn encode(object: &mut Value, managed: &Managed) {
     strip(object);
-    if managed.is_empty() || !object.is_object() {
+    let Value::Object(members) = object else {
+        return;
+    };
+    if managed.is_empty() {
         return;
     }
+    let metadata = members
+        .entry("metadata")
+        .or_insert_with(|| Value::Object(Map::new()));
+    let Value::Object(metadata) = metadata else {
+        return;
+    };
     let mut sorted: Vec<_> = managed.iter().collect();
     sorted.sort_by(|(left, l), (right, r)| {
         (left.operation.cmp(&right.operation))
@@ -174,7 +183,7 @@ pub(crate) fn encode(object: &mut Value, managed: &Managed) {
         .into_iter()
         .map(|(id, owned)| encode_entry(id, owned))
         .collect();
-    object["metadata"][MANAGED_FIELDS] = Value::Array(entries);
+    metadata.insert(MANAGED_FIELDS.to_owned(), Value::Array(entries));
 }
 
 fn encode_entry(id: &ManagerId, owned: &Owned) -> Value {

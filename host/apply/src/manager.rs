@@ -126,6 +126,9 @@ impl FieldManager {
     /// The configuration has all that the manager wants to own: what it has no longer is removed, unless others own it.
     /// What others own and it wants otherwise is a conflict, or taken from them if `force`.
     ///
+    /// What is applied may name a uid and a resourceVersion: they are merged like all else, so `live` should have its
+    /// own, and the caller compares. Applied once more the same is no change: the object and all times are `live`'s.
+    ///
     /// # Errors
     /// - 409 for conflicts, with a `FieldManagerConflict` cause for each field.
     /// - 400 for a configuration of another kind or version, one with managedFields, and one that is not as the schema

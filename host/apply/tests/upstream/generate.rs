@@ -12,9 +12,9 @@ use crate::sequence::{API_VERSION, Sequence, Step, thing};
 const STEPS: usize = 12;
 
 pub(crate) fn sequence(name: &str, schema: Option<&Value>, seed: u64) -> Sequence {
-    let status_subresource = seed % 3 != 0;
+    let status_subresource = !seed.is_multiple_of(3);
     let mut sequence = Sequence::new(format!("{name} {seed}"), schema, status_subresource);
-    let crowd = seed % 5 == 0;
+    let crowd = seed.is_multiple_of(5);
     let mut generator = Generator {
         rng: StdRng::seed_from_u64(seed),
         schema: schema.cloned().unwrap_or_else(|| {
@@ -140,9 +140,12 @@ impl Generator {
                 .as_object_mut()
                 .unwrap()
                 .remove("managedFields");
-            let annotation = applied.to_string();
-            object["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] =
-                annotation.into();
+            let annotations = &mut object["metadata"]["annotations"];
+            if !annotations.is_object() {
+                *annotations = json!({});
+            }
+            annotations["kubectl.kubernetes.io/last-applied-configuration"] =
+                applied.to_string().into();
         }
         object
     }
@@ -217,8 +220,24 @@ impl Generator {
                     }
                 }
             }
-            (Value::Array(items), Value::Array(others)) => match self.rng.random_range(0..4) {
+            (Value::Array(items), Value::Array(others)) => match self.rng.random_range(0..6) {
                 0 => items.clone_from(others),
+                4 | 5 => {
+                    let item = items.iter_mut().filter(|item| item.is_object());
+                    let other = others.choose(&mut self.rng).cloned();
+                    if let (Some(item), Some(mut other)) = (item.last(), other) {
+                        // It stays the item that it is.
+                        for key in ["name", "port", "protocol", "type", "id"] {
+                            if let Some(other) = other.as_object_mut() {
+                                other.remove(key);
+                                other.extend(
+                                    item.get(key).map(|value| (key.to_owned(), value.clone())),
+                                );
+                            }
+                        }
+                        *item = other;
+                    }
+                }
                 1 if !items.is_empty() => {
                     items.remove(self.rng.random_range(0..items.len()));
                 }

@@ -1,6 +1,8 @@
 //! Compares with Kubernetes: the same sequences of updates and applies go through this crate and through the field
 //! manager of kube-apiserver, a Go program in host/apply/oracle.
 
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
+
 mod generate;
 mod oracle;
 mod schemas;
@@ -9,14 +11,17 @@ mod sequence;
 
 use sequence::{Case, Sequence};
 
-/// Of each schema. Each sequence is made of its number alone, so a failure can be run again.
-const SEQUENCES: u64 = 150;
+/// So many of each schema, and with JOINERY_TEST_FULL=1. Each sequence is made of its number alone, so a failure can be
+/// run again.
+const SEQUENCES: (u64, u64) = (150, 2000);
 
 #[test]
 fn random_writes_leave_the_same_objects_and_owners_as_upstream() {
+    let full = std::env::var_os("JOINERY_TEST_FULL").is_some_and(|full| full == "1");
+    let count = if full { SEQUENCES.1 } else { SEQUENCES.0 };
     let mut sequences = Vec::new();
     for (name, schema) in schemas::all() {
-        for seed in 0..SEQUENCES {
+        for seed in 0..count {
             sequences.push(generate::sequence(name, schema.as_ref(), seed));
         }
     }

@@ -15,6 +15,7 @@ pub(crate) fn all() -> Vec<Sequence> {
         controllers_and_status(),
         reset_and_edit(),
         changed_types(),
+        equal_items(),
     ]
 }
 
@@ -232,6 +233,30 @@ fn changed_types() -> Sequence {
                 json!({"spec": {"selector": {"a": "2"}, "atomic": ["y"], "set": ["y"]}}),
             ),
             apply("a", json!({"spec": {"selector": {"a": "1"}}})),
+        ],
+    )
+}
+
+/// Updates may leave equal items in lists whose items have owners.
+fn equal_items() -> Sequence {
+    let set = |items: &[&str]| json!({"spec": {"set": items}});
+    let port = |name: &str| json!({"port": 80, "name": name});
+    let ports = |ports: Value| json!({"spec": {"ports": ports}});
+    script(
+        "equal items",
+        vec![
+            update("a", set(&["x", "x", "y"])),
+            update("b", set(&["x", "x", "x", "y"])),
+            apply("c", set(&["x", "x"])),
+            apply("c", set(&["y", "x"])),
+            update("d", set(&["x", "y"])),
+            update("e", set(&["x", "y", "y"])),
+            update("f", ports(json!([port("a"), port("b")]))),
+            update("g", ports(json!([port("a"), port("a"), {"port": 1}]))),
+            apply("h", ports(json!([{"port": 80}]))),
+            update("i", ports(json!([port("a"), port("b")]))),
+            force(apply("h", ports(json!([{"port": 80}])))),
+            apply("h", json!({})),
         ],
     )
 }
