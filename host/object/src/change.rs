@@ -41,6 +41,7 @@ pub struct Change {
     old: Option<Arc<Object>>,
     new: Option<Arc<Object>>,
     silent: bool,
+    several: bool,
     merged: bool,
     exchanged: bool,
     failure: Option<Box<Status>>,
@@ -69,6 +70,7 @@ impl Change {
             old,
             new,
             silent: false,
+            several: false,
             merged: false,
             exchanged: false,
             failure: None,
@@ -81,6 +83,12 @@ impl Change {
     /// The object is here as it was before. Only one who saw the sources come in another order may know it otherwise.
     pub fn silent(mut self) -> Self {
         self.silent = true;
+        self
+    }
+
+    /// Stands for several changes, between which the object may have been there, or been another.
+    pub fn of_several(mut self) -> Self {
+        self.several = true;
         self
     }
 
@@ -105,25 +113,36 @@ impl Change {
 
     /// The position up to which changes of a source were not seen, if this is the place of such.
     pub fn hole_up_to(&self, source: usize) -> Option<u64> {
-        let is_hole = self.old.is_none() && self.new.is_none();
-        (is_hole && self.cause(source) > self.position.position(source)).then(|| self.cause(source))
+        (self.is_hole() && self.cause(source) > self.position.position(source))
+            .then(|| self.cause(source))
     }
 
-    /// Whether one who has seen `version` has seen a part of what is missing here.
+    /// Whether it is the place of changes that were not seen.
+    pub fn is_hole(&self) -> bool {
+        self.old.is_none() && self.new.is_none()
+    }
+
+    /// Whether one who has seen `version` may have seen a part of what is missing here. What he was told may be further
+    /// on than his version, so that also counts where the hole begins.
     pub(crate) fn swallows(&self, version: &ResourceVersion) -> bool {
-        version
-            .positions()
-            .iter()
-            .enumerate()
-            .any(|(source, seen)| {
-                let up_to = self.hole_up_to(source);
-                up_to.is_some_and(|to| *seen > self.position.position(source) && *seen < to)
+        let mut positions = version.positions().iter().enumerate();
+        self.is_hole()
+            && positions.any(|(source, seen)| {
+                let from = self.position.position(source);
+                self.hole_up_to(source)
+                    .is_some_and(|to| (from..to).contains(seen))
             })
     }
 
     /// See [`Change::silent`].
     pub fn is_silent(&self) -> bool {
         self.silent
+    }
+
+    /// Whether one who comes from elsewhere must be told of it at any time: a silent change of an object that there is,
+    /// or that there was in between. Else only one whose version was none of this replica's own.
+    pub fn is_told_again(&self) -> bool {
+        self.new.is_some() || self.several
     }
 
     /// See [`Change::merged`].

@@ -54,11 +54,35 @@ pub(crate) fn added(objects: impl IntoIterator<Item = Arc<Object>>) -> Vec<Watch
         .collect()
 }
 
-/// As [`event`], for one who came with a version, perhaps from elsewhere: an object that he may know otherwise is told
-/// again, also where it is here as it was before.
-fn event_again(change: &Arc<Change>, selects: &impl Fn(&Object) -> bool) -> Option<WatchItem> {
-    change.new_object()?;
-    item(change, change.event_again(selects)?)
+/// What one who came with a version is told again while it is not known what else he knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settling {
+    until: Instant,
+    /// Also that there are no objects which there have never been here.
+    gone: bool,
+}
+
+impl Settling {
+    /// Begins now. `elsewhere` when the version is none of this replica's own.
+    pub(crate) fn new(elsewhere: bool) -> Self {
+        Self {
+            until: Instant::now() + SETTLING,
+            gone: elsewhere,
+        }
+    }
+
+    /// As [`event`]: an object that he may know otherwise is told also where it is here as it was before.
+    fn event(self, change: &Arc<Change>, selects: &impl Fn(&Object) -> bool) -> Option<WatchItem> {
+        if change.is_hole() && Instant::now() < self.until {
+            let why = "changes were not seen here that may have been told already: list again";
+            return Some(WatchItem::Error(Status::expired(why)));
+        }
+        let told = self.gone || change.is_told_again();
+        if !change.is_silent() || !told || Instant::now() >= self.until {
+            return event(change, selects);
+        }
+        item(change, change.event_again(selects)?)
+    }
 }
 
 struct State<S> {
@@ -66,8 +90,7 @@ struct State<S> {
     follower: Follower,
     position: ResourceVersion,
     selects: S,
-    /// Until then all is told again that he may know otherwise.
-    settled: Instant,
+    settling: Option<Settling>,
     bookmarks: Option<Bookmarks>,
     over: bool,
 }
@@ -119,27 +142,12 @@ pub fn follow<S>(
 where
     S: Fn(&Object) -> bool + Send + Sync + 'static,
 {
-    let settled = Instant::now();
-    follow_until_settled(settled, head, position, follower, selects, options)
+    follow_settling(None, head, position, follower, selects, options)
 }
 
-/// As [`follow`], of a view and for one who came with a version, which may be another replica's.
-pub(crate) fn follow_from_elsewhere<S>(
-    head: Vec<WatchItem>,
-    position: ResourceVersion,
-    follower: Follower,
-    selects: S,
-    options: &ListOptions,
-) -> Watch
-where
-    S: Fn(&Object) -> bool + Send + Sync + 'static,
-{
-    let settled = Instant::now() + SETTLING;
-    follow_until_settled(settled, head, position, follower, selects, options)
-}
-
-fn follow_until_settled<S>(
-    settled: Instant,
+/// As [`follow`], of a view, for one who may have come with a version.
+pub(crate) fn follow_settling<S>(
+    settling: Option<Settling>,
     head: Vec<WatchItem>,
     position: ResourceVersion,
     follower: Follower,
@@ -154,7 +162,7 @@ where
         follower,
         position,
         selects,
-        settled,
+        settling,
         bookmarks: options
             .allow_watch_bookmarks
             .then(|| Bookmarks::new(options.timeout_seconds)),
@@ -182,13 +190,13 @@ where
                 next = state.follower.next() => match next {
                     Ok((changes, position)) => {
                         state.position = position;
-                        let settling = Instant::now() < state.settled;
+                        let tell = |change| match state.settling {
+                            Some(settling) => settling.event(change, &state.selects),
+                            None => event(change, &state.selects),
+                        };
                         let items: Vec<_> = changes
                             .iter()
-                            .filter_map(|change| match change.is_silent() {
-                                true if settling => event_again(change, &state.selects),
-                                _ => event(change, &state.selects),
-                            })
+                            .filter_map(tell)
                             .collect();
                         state.head = items.into_iter();
                     }

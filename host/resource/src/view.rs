@@ -20,7 +20,7 @@ use crate::access::{Attributes, SharedAuthorizer, check};
 use crate::fields::Fields;
 use crate::resource::{Caller, Definition, List, Resource, Watch, WatchItem};
 use crate::selection::Selection;
-use crate::stream::{added, follow, follow_from_elsewhere};
+use crate::stream::{Settling, added, follow, follow_settling};
 
 /// So long a request waits for a version that is not here yet (k8s.io/apiserver/pkg/storage/cacher blockTimeout).
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -313,7 +313,8 @@ impl Resource for ViewResource {
                 Err(ResumeError::Upstream(error)) => return Err(error.into()),
             };
             let head = resumed.events.into_iter().map(WatchItem::from).collect();
-            let watch = follow_from_elsewhere(
+            let watch = follow_settling(
+                Some(Settling::new(resumed.elsewhere)),
                 head,
                 resumed.version,
                 resumed.follower,

@@ -32,7 +32,7 @@ pub(crate) fn quote(text: &str) -> String {
     out
 }
 
-/// A float as Go's `%v` prints it: the shortest digits that read back, with an exponent below 1e-4 and from 1e21.
+/// A float as Go's `%v` prints it: the shortest digits that read back, with an exponent below 1e-4 and from 1e6.
 pub(crate) fn float(value: f64) -> String {
     if value == 0.0 {
         return if value.is_sign_negative() {
@@ -47,7 +47,7 @@ pub(crate) fn float(value: f64) -> String {
         return scientific;
     };
     match exponent.parse::<i32>() {
-        Ok(exponent) if !(-4..21).contains(&exponent) => {
+        Ok(exponent) if !(-4..6).contains(&exponent) => {
             let sign = if exponent < 0 { '-' } else { '+' };
             format!("{mantissa}e{sign}{:02}", exponent.abs())
         }
@@ -100,7 +100,12 @@ mod tests {
             (10.0, "10"),
             (0.1, "0.1"),
             (-2.5, "-2.5"),
-            (1e20, "100000000000000000000"),
+            (100_000.0, "100000"),
+            (123_456.5, "123456.5"),
+            (1e6, "1e+06"),
+            (1_234_567.25, "1.23456725e+06"),
+            (-1e6, "-1e+06"),
+            (1e20, "1e+20"),
             (1e21, "1e+21"),
             (0.0001, "0.0001"),
             (0.00001, "1e-05"),

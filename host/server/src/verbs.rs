@@ -1,5 +1,7 @@
 //! From a verb to the resource's method, and from its result to a response.
 
+mod apply;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use joinery_object::{
 };
 use joinery_resource::{Caller, Definition, List, PatchType, Resource, Written};
 
+use self::apply::Apply;
 use crate::app::App;
 use crate::body::Body;
 use crate::encoding::{
@@ -250,23 +253,32 @@ impl Call<'_> {
         let mut options = PatchOptions::from_query(&self.asked.query, patch == PatchType::Apply)?;
         options.write = self.manager(options.write);
         let body = read_body(body).await?;
-        let body = match patch {
-            PatchType::Apply => to_json(body, BodyFormat::Yaml)?,
-            // Whether it is a patch is the patch's own concern, and so is the error.
-            PatchType::Json | PatchType::Merge | PatchType::Strategic => body,
-        };
+        let key = self.key()?;
         let subresource = self.path.subresource.as_deref();
-        let written = self
-            .resource
-            .patch(
-                self.caller,
-                &self.key()?,
-                subresource,
-                patch,
-                body,
-                &options,
-            )
-            .await?;
+        let written = match patch {
+            PatchType::Apply => {
+                let configuration = to_json(body, BodyFormat::Yaml)?;
+                let apply = Apply {
+                    resource: &*self.resource,
+                    authorizer: &*self.app.authorizer,
+                    caller: self.caller,
+                    key: &key,
+                    subresource,
+                    attributes: self
+                        .asked
+                        .info
+                        .attributes(self.asked.path(), &self.asked.query),
+                    options: &options,
+                };
+                apply.run(configuration).await?
+            }
+            // Whether it is a patch is the patch's own concern, and so is the error.
+            PatchType::Json | PatchType::Merge | PatchType::Strategic => {
+                self.resource
+                    .patch(self.caller, &key, subresource, patch, body, &options)
+                    .await?
+            }
+        };
         self.answer(&written, code(&written)).await
     }
 

@@ -182,6 +182,28 @@ impl SourceCache {
             .unwrap_or(after)
     }
 
+    /// Up to where the source is known to have had nothing after a position.
+    pub fn quiet_after(&self, position: u64) -> u64 {
+        let Some(history) = self.history() else {
+            return position;
+        };
+        if history.floor().position(0) > position {
+            return position;
+        }
+        let mut quiet = history.position().position(0);
+        history.each(|change| {
+            let later = change.cause(0) > position;
+            if later {
+                let at = change.position().position(0);
+                // What was not seen one by one may have come right after.
+                let merged = change.is_merged() || change.hole_up_to(0).is_some();
+                quiet = if merged { at } else { at - 1 };
+            }
+            !later
+        });
+        quiet.max(position)
+    }
+
     /// The changes of the last minutes. None before the first list.
     pub fn history(&self) -> Option<Arc<History>> {
         Some(self.shared.content.lock().as_ref()?.history.clone())
@@ -229,7 +251,14 @@ impl Shared {
 
     /// Takes over a whole list: at first as it is, later as the changes that led to it, so that nobody who follows has
     /// to begin anew.
-    pub(crate) fn replace(&self, listed: OrdMap<ObjectKey, Arc<Object>>, position: u64) {
+    ///
+    /// `gapless` when nothing can have come and gone between the last message and the list.
+    pub(crate) fn replace(
+        &self,
+        listed: OrdMap<ObjectKey, Arc<Object>>,
+        position: u64,
+        gapless: bool,
+    ) {
         let mut guard = self.content.lock();
         match guard.as_mut() {
             None => {
@@ -243,7 +272,10 @@ impl Shared {
             }
             Some(content) => {
                 let reached = content.history.position().position(0);
-                let changes = difference(&content.objects, &listed, reached, position);
+                let mut changes = difference(&content.objects, &listed, reached, position);
+                if gapless && changes.len() == 1 {
+                    changes.clear();
+                }
                 for change in &changes {
                     self.weigh(change.old(), change.new_object());
                 }
@@ -263,10 +295,10 @@ impl Shared {
             (reached, content.objects.is_empty())
         });
         match held {
-            None => self.replace(OrdMap::new(), 0),
+            None => self.replace(OrdMap::new(), 0, false),
             // The loss is a change that has no position of its own; the next one is never used for an object of it,
             // for making the resource anew takes one too.
-            Some((reached, false)) => self.replace(OrdMap::new(), reached + 1),
+            Some((reached, false)) => self.replace(OrdMap::new(), reached + 1, false),
             Some((_, true)) => {}
         }
     }

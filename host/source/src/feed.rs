@@ -36,16 +36,29 @@ pub(crate) async fn feed(shared: Arc<Shared>) {
     let mut wait = SHORTEST_WAIT;
     let mut list_again = true;
     let mut listed = Instant::now();
+    // Whether all has been told up to the end of the last stream: it was not broken, and lived.
+    let mut whole = false;
     loop {
         let started = Instant::now();
         let result = if list_again {
             listed = started;
-            list(&shared).await
+            list(&shared, whole).await
         } else {
             tokio::select! {
-                result = follow(&shared) => result,
+                result = follow(&shared) => match result {
+                    Ok(ended) => {
+                        whole = ended;
+                        Ok(())
+                    }
+                    // It may be so old that it cannot even begin; then the one before it counts.
+                    Err(error) => {
+                        whole &= matches!(error, UpstreamError::Expired(_))
+                            && started.elapsed() < SHORTEST_STREAM;
+                        Err(error)
+                    }
+                },
                 () = wanted(&shared, listed + LIST_PERIOD) => {
-                    list_again = true;
+                    (list_again, whole) = (true, true);
                     continue;
                 }
             }
@@ -96,7 +109,7 @@ pub(crate) async fn within<T>(
     })
 }
 
-async fn list(shared: &Shared) -> Result<(), UpstreamError> {
+async fn list(shared: &Shared, gapless: bool) -> Result<(), UpstreamError> {
     let (upstream, gvr) = (&shared.upstream, &shared.spec.gvr);
     let mut query = Query {
         limit: PAGE,
@@ -115,7 +128,7 @@ async fn list(shared: &Shared) -> Result<(), UpstreamError> {
             source = %gvr, selector = %shared.spec.label_selector,
             objects = objects.len(), position = page.position, "source listed"
         );
-        shared.replace(objects, page.position);
+        shared.replace(objects, page.position, gapless);
         shared.wanted.send_replace(0);
         return Ok(());
     }
@@ -146,8 +159,8 @@ pub(crate) async fn probe(shared: &Shared) -> Result<u64, UpstreamError> {
     Ok(page.position)
 }
 
-/// Watches until the stream ends.
-async fn follow(shared: &Shared) -> Result<(), UpstreamError> {
+/// Watches until the stream ends. Whether upstream ended it, so that all has been told up to there.
+async fn follow(shared: &Shared) -> Result<bool, UpstreamError> {
     let (upstream, spec) = (&shared.upstream, &shared.spec);
     let query = spec.query();
     let stream = upstream.watch(&spec.gvr, &query, shared.position());
@@ -157,7 +170,7 @@ async fn follow(shared: &Shared) -> Result<(), UpstreamError> {
     loop {
         let next = timeout_at(end.min(Instant::now() + SILENCE), events.next()).await;
         match next {
-            Ok(None) => return Ok(()),
+            Ok(None) => return Ok(true),
             Ok(Some(event)) => {
                 let event = event?;
                 shared.heard();
@@ -166,7 +179,7 @@ async fn follow(shared: &Shared) -> Result<(), UpstreamError> {
                     UpstreamEvent::Bookmark(position) => shared.advance(position),
                 }
             }
-            Err(_) if Instant::now() >= end => return Ok(()),
+            Err(_) if Instant::now() >= end => return Ok(false),
             Err(_) => {
                 probe(shared).await?;
             }

@@ -248,12 +248,19 @@ async fn an_optional_resource_may_come_and_go() {
 async fn a_position_that_nothing_brings_is_reached_when_it_is_wanted() {
     let upstream = upstream();
     let cache = start(&upstream, spec("", false)).await;
+    let (_, _, mut follower) = cache.subscribe().unwrap();
     upstream.pass(&gvr(), 100);
     sleep(Duration::from_secs(10)).await;
     let wanted = upstream.revision(&gvr());
     assert!(cache.position() < wanted);
     cache.catch_up(wanted).await;
     reached(&cache, &upstream).await;
+    let (changes, position) = follower.take().unwrap();
+    assert!(
+        changes.is_empty(),
+        "nothing can have come and gone while the stream lived"
+    );
+    assert_eq!(position.position(0), wanted);
     upstream.put(&gvr(), event("late", "x"));
     reached(&cache, &upstream).await;
     assert_eq!(names(&cache), ["late"]);

@@ -239,7 +239,8 @@ impl Engine {
             let Some(outcome) = outcomes.remove(&key) else {
                 continue;
             };
-            self.record(key, outcome, &claim, &mut changes);
+            let several = touched[&key].len() > 1;
+            self.record(key, outcome, &claim, several, &mut changes);
         }
         changes
     }
@@ -260,6 +261,7 @@ impl Engine {
         key: ObjectKey,
         outcome: Outcome,
         claim: &Claim,
+        several: bool,
         changes: &mut Vec<Arc<Change>>,
     ) {
         let causes = self.content.positions.clone();
@@ -305,7 +307,7 @@ impl Engine {
                 unseen(self.joined.join(), &key, at, &causes)
             }
         };
-        changes.push(Arc::new(told));
+        changes.push(Arc::new(if several { told.of_several() } else { told }));
     }
 }
 

@@ -21,17 +21,19 @@ pub enum Replayed {
     Failure(Status),
 }
 
-/// The events that bring one who has seen `version` up to date with `missed`, the changes that are news to him.
+/// The events that bring one who has seen `version` up to date with `missed`, the changes that are news to him. After
+/// `version` the sources had nothing until `quiet`.
 ///
 /// Each replica takes the changes of its sources over in an order of its own. A version that `passed` here lies on this
 /// replica's way, and the changes after it are told as they were. A version from elsewhere may have seen later changes
 /// of one source and earlier ones of another: a change told as it was here could then take back what the client knows.
-/// So each object is told once, as it is at the end, in the place of the first change that the client lacks: from the
-/// version told with it (the client's own, raised by that change), what comes after it is told again, and nothing is
-/// lost. Whether he had the object, and whether it was selected then, nobody knows: what he must not keep he is told to
-/// be gone.
+/// So each object is told once, as it is at the end, in the place of the first change that the client lacks. Until that
+/// place lies beyond all that he has seen, he may not claim to have seen more than before: what he brought and what is
+/// told here would be more together than either of them. Whether he had the object, and whether it was selected then,
+/// nobody knows: what he must not keep he is told to be gone.
 pub(crate) fn replay(
     version: &ResourceVersion,
+    quiet: &ResourceVersion,
     passed: bool,
     missed: Vec<Arc<Change>>,
     selects: impl Fn(&Object) -> bool,
@@ -62,7 +64,7 @@ pub(crate) fn replay(
             last.insert(key.clone(), change.clone());
         }
     }
-    let mut seen = version.clone();
+    let mut seen = quiet.clone();
     let mut events = Vec::new();
     for first in missed {
         let Some(latest) = first.key().and_then(|key| last.remove(key)) else {
@@ -79,7 +81,9 @@ pub(crate) fn replay(
         let before = first.old().or(latest.old());
         let after = latest.new_object().filter(|new| selects(new));
         let unchanged = seen.clone();
-        seen = seen.join(first.position());
+        if first.position().covers(version) {
+            seen = seen.join(first.position());
+        }
         match (before, after) {
             (None, None) => {}
             (None, Some(new)) => tell(EventType::Added, new, &seen),
@@ -118,7 +122,7 @@ mod tests {
     fn words(version: [u64; 2], passed: bool, missed: Vec<Change>) -> Vec<String> {
         let version = ResourceVersion::of_positions(&version);
         let missed = missed.into_iter().map(Arc::new).collect();
-        replay(&version, passed, missed, |_| true)
+        replay(&version, &version, passed, missed, |_| true)
             .into_iter()
             .map(|replayed| match replayed {
                 Replayed::Event { kind, object, .. } => format!(
@@ -144,19 +148,18 @@ mod tests {
 
     #[test]
     fn one_from_elsewhere_is_told_each_object_once_and_claims_no_more_than_it_was_told() {
-        let (a, b) = (object("a", "u"), object("b", "v"));
+        let (a, b, c) = (object("a", "u"), object("b", "v"), object("c", "w"));
+        // It has seen 4 of the first source and 6 of the second.
         let missed = vec![
             change([5, 3], None, Some(a.clone())),
             change([6, 3], None, Some(b.clone())),
             change([6, 7], Some(a), None),
+            change([8, 7], Some(c.clone()), Some(c)),
         ];
-        // It has seen 6 of the second source and 4 of the first.
         assert_eq!(
             words([4, 6], false, missed),
-            ["DELETED a [5, 6]", "ADDED b [6, 6]"]
+            ["DELETED a [4, 6]", "ADDED b [4, 6]", "MODIFIED c [8, 7]"]
         );
-        let missed = vec![change([5, 3], Some(b.clone()), Some(b))];
-        assert_eq!(words([4, 6], false, missed), ["MODIFIED b [5, 6]"]);
     }
 
     #[test]
@@ -168,7 +171,7 @@ mod tests {
         )];
         assert_eq!(
             words([4, 6], false, missed),
-            ["DELETED a [4, 6]", "ADDED a [5, 6]"]
+            ["DELETED a [4, 6]", "ADDED a [4, 6]"]
         );
     }
 }

@@ -62,6 +62,8 @@ pub struct Resumed {
     pub version: ResourceVersion,
     /// What comes after.
     pub follower: Follower,
+    /// Whether the version is none that this view passed: he may know objects that there have never been here.
+    pub elsewhere: bool,
 }
 
 /// What a watch from an earlier version cannot begin with.
@@ -101,10 +103,21 @@ impl Published {
         let (missed, follower) = self.history.since(version)?;
         let passed = self.history.passed(version);
         Ok(Resumed {
-            events: replay(version, passed, missed, selects),
+            events: replay(version, &self.quiet_after(version), passed, missed, selects),
             version: self.content.version(),
             follower,
+            elsewhere: !passed,
         })
+    }
+
+    /// The version, raised as far as the sources are known to have had nothing after it.
+    fn quiet_after(&self, version: &ResourceVersion) -> ResourceVersion {
+        let positions = self.sources.iter().enumerate().map(|(index, source)| {
+            let seen = version.position(index);
+            let quiet = source.quiet_after(seen);
+            quiet.min(self.content.positions[index]).max(seen)
+        });
+        ResourceVersion::of_positions(&positions.collect::<Vec<_>>())
     }
 
     fn snapshot(&self) -> ViewSnapshot {

@@ -4,6 +4,7 @@ use joinery_object::{ObjectKey, Status, WriteOptions};
 use joinery_store::{Guard, GuardFailure, Op};
 use serde_json::Value;
 
+use super::apply::writer;
 use super::decode::{self, Decoded};
 use super::envelope::Envelope;
 use super::metadata::{self, ObjectMeta};
@@ -18,16 +19,17 @@ use crate::resource::{Caller, Written};
 const NAMES: usize = 8;
 
 /// A create that is ready but for its name.
-struct Draft<'a> {
-    caller: &'a Caller,
-    generation: &'a Generation,
-    decoded: Decoded,
-    warnings: Vec<String>,
-    dry_run: bool,
+pub(super) struct Draft<'a> {
+    pub(super) caller: &'a Caller,
+    pub(super) generation: &'a Generation,
+    /// With its owners.
+    pub(super) decoded: Decoded,
+    pub(super) warnings: Vec<String>,
+    pub(super) dry_run: bool,
 }
 
 /// How an attempt to create an object of one name ended.
-enum Attempt {
+pub(super) enum Attempt {
     Created(Written),
     /// There is one of this name.
     Exists,
@@ -64,6 +66,8 @@ impl StoredResource {
         if definition.status_subresource {
             decode::members(&mut decoded.value).remove("status");
         }
+        let writer = writer(caller, None, options);
+        self.track(&generation, None, &mut decoded.value, &writer);
         let generated = decoded.meta.name.is_empty() && !decoded.meta.generate_name.is_empty();
         let mut draft = Draft {
             caller,
@@ -89,7 +93,7 @@ impl StoredResource {
         })
     }
 
-    async fn create_named(&self, draft: &Draft<'_>) -> Result<Attempt, Status> {
+    pub(super) async fn create_named(&self, draft: &Draft<'_>) -> Result<Attempt, Status> {
         let Draft {
             caller,
             generation,

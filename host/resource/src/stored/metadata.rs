@@ -228,6 +228,15 @@ pub(super) fn guard(object: &mut Value, before: &Value) {
     restore(metadata, &before["metadata"], "resourceVersion");
 }
 
+/// Gives an object the managedFields of another.
+pub(super) fn give_owners(object: &mut Value, of: &Value) {
+    restore(
+        members(&mut object["metadata"]),
+        &of["metadata"],
+        "managedFields",
+    );
+}
+
 fn restore(metadata: &mut Map<String, Value>, from: &Value, name: &str) {
     match from.get(name) {
         Some(value) => metadata.insert(name.to_owned(), value.clone()),

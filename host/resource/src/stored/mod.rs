@@ -1,9 +1,11 @@
 //! Stored resources: the host keeps the objects, the plugin decides what is admitted.
 //!
 //! Reads and watches come from memory ([`cache`], [`read`], [`replay`]); writes go to the store in one order for all
-//! verbs ([`write`]): decode, patch, defaults, prune, schema, admission, metadata, schema again, commit under guards.
+//! verbs ([`write`]): decode, patch, defaults, prune, owners of fields ([`apply`]), schema, admission, metadata, schema
+//! again, commit under guards.
 
 mod amend;
+mod apply;
 mod cache;
 mod create;
 mod decode;

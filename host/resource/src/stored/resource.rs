@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
 use imbl::OrdMap;
+use joinery_apply::FieldManager;
 use joinery_object::{
     DeleteOptions, Follower, GroupVersionResource, ListOptions, Object, ObjectKey, PatchOptions,
     Status, WriteOptions,
@@ -13,6 +14,7 @@ use joinery_object::{
 use joinery_schema::StructuralSchema;
 use joinery_store::{Key, KeyError, KeyRange};
 
+use super::apply::Configuration;
 use super::cache::{Cache, ReadError, Snapshot};
 use super::rules::Rules;
 use super::storage::{Storage, store_failure};
@@ -39,6 +41,7 @@ pub(super) struct Generation {
     pub(super) schema: Option<StructuralSchema>,
     pub(super) admit: Option<Arc<dyn Admit>>,
     pub(super) fields: Fields,
+    pub(super) manager: FieldManager,
 }
 
 impl Generation {
@@ -49,6 +52,12 @@ impl Generation {
     ) -> Self {
         Self {
             fields: Fields::new(&definition.selectable_fields),
+            manager: FieldManager::new(
+                schema.as_ref(),
+                &definition.gvr.api_version(),
+                &definition.kind,
+                definition.status_subresource,
+            ),
             definition: Arc::new(definition),
             schema,
             admit,
@@ -240,12 +249,7 @@ impl Resource for StoredResource {
             PatchType::Json => Body::JsonPatch(body),
             PatchType::Merge => Body::MergePatch(body),
             PatchType::Strategic => Body::StrategicPatch(body),
-            PatchType::Apply => {
-                return Err(Status::unsupported_media_type(&[
-                    "application/json-patch+json",
-                    "application/merge-patch+json",
-                ]));
-            }
+            PatchType::Apply => Body::Apply(Configuration::read(&body, options.force)?),
         };
         self.write_change(caller, key, subresource, &body, &options.write)
             .await

@@ -1,6 +1,7 @@
 //! update and patch, of the resource itself and of its subresource `status`.
 
 use bytes::Bytes;
+use joinery_apply::{Writer, keep_times};
 use joinery_object::{
     Cause, FieldValidation, ObjectKey, Status, WriteOptions, json_patch, merge_patch,
     strategic_merge_patch,
@@ -8,6 +9,7 @@ use joinery_object::{
 use joinery_store::{Guard, Key, Op, Versioned};
 use serde_json::Value;
 
+use super::apply::{Configuration, writer};
 use super::decode::{self, Decoded, members};
 use super::envelope::Envelope;
 use super::metadata::{self, ObjectMeta};
@@ -26,6 +28,7 @@ pub(super) enum Body {
     JsonPatch(Bytes),
     MergePatch(Bytes),
     StrategicPatch(Bytes),
+    Apply(Configuration),
 }
 
 /// A stored object that is about to change.
@@ -112,20 +115,33 @@ impl StoredResource {
             Some(STATUS) if generation.definition.status_subresource => true,
             Some(_) => return Err(Status::path_not_found()),
         };
+        let writer = writer(caller, subresource, options);
         for _ in 0..ATTEMPTS {
             let current = match self.stored(key).await {
                 Ok(current) => current,
                 Err(missing) => {
-                    // A body that is wrong in itself is so whether or not there is something to change.
-                    if let Body::Object(body) = body {
-                        let decoded = decode::body(&generation.definition, body)?;
-                        decode::check_key(&decoded.meta, key)?;
+                    match body {
+                        // A body that is wrong in itself is so whether or not there is something to change.
+                        Body::Object(body) => {
+                            let decoded = decode::body(&generation.definition, body)?;
+                            decode::check_key(&decoded.meta, key)?;
+                        }
+                        Body::Apply(configuration) if missing.code == 404 && !is_status => {
+                            let created = self
+                                .apply_new(caller, &generation, key, configuration, options)
+                                .await?;
+                            match created {
+                                Some(created) => return Ok(created),
+                                None => continue,
+                            }
+                        }
+                        _ => {}
                     }
                     return Err(missing);
                 }
             };
             let (mut object, mut warnings) =
-                self.changed(&generation, key, &current, body, options, is_status)?;
+                self.changed(&generation, key, &current, body, options, &writer)?;
             self.set_generation(&generation, &mut object, &current.value);
             let meta = ObjectMeta::read(&object).map_err(Status::internal)?;
             let causes = meta.update_causes(&current.meta, &self.rules);
@@ -159,6 +175,7 @@ impl StoredResource {
                 self.check_admitted(&generation, &changed)?;
                 object = changed;
             }
+            keep_times(&mut object, &current.value);
             let changed = text(&object)?;
             if changed == current.text {
                 return Ok(Written {
@@ -214,7 +231,7 @@ impl StoredResource {
         }
     }
 
-    /// The object as the request wants it, with all that the request may not write as it is, and warnings.
+    /// The object as the request wants it, with all that the request may not write as it is, its owners, and warnings.
     fn changed(
         &self,
         generation: &Generation,
@@ -222,7 +239,7 @@ impl StoredResource {
         current: &Current,
         body: &Body,
         options: &WriteOptions,
-        is_status: bool,
+        writer: &Writer<'_>,
     ) -> Result<(Value, Vec<String>), Status> {
         let definition = &generation.definition;
         let is_patch = !matches!(body, Body::Object(_));
@@ -243,6 +260,10 @@ impl StoredResource {
                 strategic_merge_patch(&mut object, patch)?;
                 decode::object(definition, patched(object)?)?
             }
+            Body::Apply(configuration) => {
+                let object = self.applied(generation, key, current, configuration, writer)?;
+                return Ok((object, Vec::new()));
+            }
         };
         decode::check_key(&decoded.meta, key)?;
         decode::settle_namespace(definition, &mut decoded, key.namespace.as_deref())?;
@@ -256,14 +277,28 @@ impl StoredResource {
         } else {
             Self::judge_unknown(generation, options.field_validation, unknown)?
         };
-        members(&mut object["metadata"]).remove("resourceVersion");
-        metadata::carry_over(&mut object, &current.value);
-        if is_status {
-            object = with_status_of(&current.value, &object);
-        } else if definition.status_subresource {
-            object = with_status_of(&object, &current.value);
-        }
+        let is_status = writer.subresource.is_some();
+        let mut object = Self::keep_rest(generation, object, &current.value, is_status);
+        self.track(generation, Some(&current.value), &mut object, writer);
         Ok((object, warnings))
+    }
+
+    /// The object with all that a request may not write as it was.
+    pub(super) fn keep_rest(
+        generation: &Generation,
+        mut object: Value,
+        before: &Value,
+        is_status: bool,
+    ) -> Value {
+        members(&mut object["metadata"]).remove("resourceVersion");
+        metadata::carry_over(&mut object, before);
+        if is_status {
+            with_status_of(before, &object)
+        } else if generation.definition.status_subresource {
+            with_status_of(&object, before)
+        } else {
+            object
+        }
     }
 
     /// Optimistic concurrency: who read another version must read again.

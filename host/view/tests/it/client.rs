@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use joinery_object::{Change, EventType, Follower, Object, ObjectKey, ResourceVersion};
+use joinery_object::{Change, EventType, Follower, Object, ObjectKey, ResourceVersion, Status};
 use joinery_view::{Replayed, ResumeError, View};
 
 /// An object's text without its resource version, which the host has put in as one piece.
@@ -28,6 +28,8 @@ pub(crate) struct Watch {
     pending: Vec<Replayed>,
     follower: Follower,
     reached: ResourceVersion,
+    /// Came with a version, and whether that was none of the view's own.
+    settling: Option<bool>,
 }
 
 impl Client {
@@ -50,13 +52,30 @@ impl Client {
             pending: resumed.events,
             follower: resumed.follower,
             reached: resumed.version,
+            settling: Some(resumed.elsewhere),
         })
+    }
+
+    /// Lists and watches in one.
+    pub(crate) fn subscribe(view: &View) -> (Self, Watch) {
+        let (snapshot, follower) = view.subscribe();
+        let mut client = Self::default();
+        for object in snapshot.objects.values() {
+            client.apply(EventType::Added, object);
+        }
+        client.told.clear();
+        let watch = Watch {
+            pending: Vec::new(),
+            follower,
+            reached: snapshot.version,
+            settling: None,
+        };
+        (client, watch)
     }
 
     fn apply(&mut self, kind: EventType, object: &Object) {
         self.told
             .push(format!("{} {}", kind.as_str(), object.key()));
-        println!("   told {} {} at {:?}", kind.as_str(), object.key(), object.resource_version());
         match kind {
             EventType::Deleted => self.objects.remove(object.key()),
             _ => self.objects.insert(object.key().clone(), text(object)),
@@ -64,7 +83,7 @@ impl Client {
         self.version = Some(object.resource_version().clone());
     }
 
-    /// Reads up to so many events. Returns whether the watch goes on; if not, an object could not be made.
+    /// Reads up to so many events. Returns whether the watch goes on; if not, it ended with an error.
     pub(crate) fn read(&mut self, watch: &mut Watch, most: usize) -> bool {
         watch.fill();
         for _ in 0..most {
@@ -102,11 +121,14 @@ impl Watch {
     /// As the stream of a watch does for one who came with a version.
     fn fill(&mut self) {
         let (changes, position) = self.follower.take().unwrap();
+        let settling = self.settling;
         let again = |change: &Arc<Change>| {
-            let told = match change.is_silent() {
-                true => change
-                    .new_object()
-                    .and_then(|_| change.event_again(|_| true)),
+            if settling.is_some() && change.is_hole() {
+                return Some(Replayed::Failure(Status::expired("a hole")));
+            }
+            let told_again = settling.is_some_and(|elsewhere| elsewhere || change.is_told_again());
+            let told = match change.is_silent() && told_again {
+                true => change.event_again(|_| true),
                 false => change.event(|_| true),
             };
             let (kind, object) = told?;

@@ -27,7 +27,6 @@ pub(crate) fn change(
         .filter(|i| to >> i & 1 == 1)
         .map(|i| WORDS[i])
         .collect();
-    println!("change {} {namespace}/{name} to {to} {mark} -> rev {}", what % 12, upstream.revision(&tasks()) + 1);
     match what % 12 {
         0..=2 => {
             let spec = json!({"words": words, "quiet": mark % 3 == 0, "hidden": mark % 7 == 0});
@@ -75,8 +74,7 @@ fn joins() -> Vec<NativeJoin> {
 async fn all_ways_agree(join: Arc<dyn Join>, steps: &[Step]) {
     let upstream = upstream([0, 1, 1]);
     let host = Host::start(&upstream, join.clone()).await;
-    let mut client = Client::list(&host.view);
-    let mut watch = client.watch(&host.view).await.unwrap();
+    let (mut client, mut watch) = Client::subscribe(&host.view);
     for (index, step) in steps.iter().enumerate() {
         change(&upstream, *step);
         match step.3 % 8 {
