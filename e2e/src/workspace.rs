@@ -1,6 +1,5 @@
 //! The checkout: building what an environment runs.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -8,6 +7,25 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::interrupt;
 use crate::progress::say;
+
+/// What `cargo metadata` says, as far as it is read here.
+#[derive(serde::Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    workspace_default_members: Vec<String>,
+}
+
+#[derive(serde::Deserialize)]
+struct Package {
+    id: String,
+    targets: Vec<Target>,
+}
+
+#[derive(serde::Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
 
 /// The guests' target: `wasm32-wasip2` makes components directly.
 const WASM: &str = "wasm32-wasip2";
@@ -61,31 +79,45 @@ impl Workspace {
         Ok(path)
     }
 
-    /// The components of the guests, as [`Workspace::build_guests`] leaves them.
+    /// The components of the guests that are plugins, as [`Workspace::build_guests`] leaves them: of the default members
+    /// of the workspace in `plugins/`, those that are components. Others, which tests build for themselves, lie in the
+    /// same folder.
     ///
     /// # Errors
-    /// When there are none.
+    /// When one of them has not been built.
     pub fn guests(&self) -> Result<Vec<PathBuf>> {
-        let dir = self.guest_target().join(WASM).join("release");
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&dir)
-            .with_context(|| format!("no guests were built: cannot read {}", dir.display()))?
-        {
-            let path = entry.context("cannot read the guests' folder")?.path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "wasm")
-            {
-                found.push(path);
-            }
-        }
-        found.sort();
+        let output = Command::new("cargo")
+            .args(["metadata", "--no-deps", "--format-version", "1", "--locked"])
+            .current_dir(self.plugins())
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .context("cannot run cargo metadata")?;
         ensure!(
-            !found.is_empty(),
-            "no guests were built: {} holds no .wasm",
-            dir.display()
+            output.status.success(),
+            "cargo metadata of plugins/ failed ({})",
+            output.status
         );
-        Ok(found)
+        let metadata: Metadata = serde_json::from_slice(&output.stdout)
+            .context("cannot read what cargo metadata says of plugins/")?;
+        let dir = self.guest_target().join(WASM).join("release");
+        let mut guests: Vec<PathBuf> = metadata
+            .packages
+            .iter()
+            .filter(|package| metadata.workspace_default_members.contains(&package.id))
+            .flat_map(|package| &package.targets)
+            .filter(|target| target.kind.iter().any(|kind| kind == "cdylib"))
+            .map(|target| dir.join(format!("{}.wasm", target.name.replace('-', "_"))))
+            .collect();
+        guests.sort();
+        for guest in &guests {
+            ensure!(
+                guest.is_file(),
+                "{} was not built: run `cargo xtask up`",
+                guest.display()
+            );
+        }
+        Ok(guests)
     }
 
     /// Makes sure that the pinned toolchain has the guests' target, and `components`.

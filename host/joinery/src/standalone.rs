@@ -1,5 +1,6 @@
 //! `joinery standalone`: no cluster, an embedded store, the same code.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anyhow::{Context as _, Result};
 use joinery_resource::builtin::{self, BuiltinOptions};
 use joinery_resource::{Catalog, MASTERS, StoredUpstream, User};
 use joinery_server::{
-    AllowAuthenticated, Authentication, Health, ServingSource, SharedTrust, StaticTokens, Trust,
+    AdministratorsOnly, Authentication, Health, ServingSource, SharedTrust, StaticTokens, Trust,
 };
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +28,7 @@ pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<
     let identity = Identity::ensure(&options.common.data_dir.join("identity"))?;
     let store = open_store(&options.common.data_dir)?;
     let catalog = Arc::new(Catalog::new());
-    let authorizer = Arc::new(AllowAuthenticated);
+    let authorizer = Arc::new(AdministratorsOnly);
     let task: serde_json::Value =
         serde_saphyr::from_str(TASK_CRD).context("deploy/crd/task.yaml is no YAML")?;
     let builtins = builtin::install(
@@ -65,7 +66,7 @@ pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<
         registry: Registry::default(),
     })
     .await?;
-    let url = format!("https://{}", host.address());
+    let url = format!("https://{}", reachable(host.address()));
     let health = host.health();
     let kubeconfig = options.kubeconfig;
     let announce = async {
@@ -87,4 +88,28 @@ pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<
     }
     background.abort();
     Ok(())
+}
+
+/// An address that a client on this machine can dial and that stands in the certificate: loopback for "all addresses".
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kubeconfig_names_an_address_that_can_be_dialled() {
+        let shown = |address: &str| reachable(address.parse().unwrap()).to_string();
+        assert_eq!(shown("0.0.0.0:1"), "127.0.0.1:1");
+        assert_eq!(shown("[::]:1"), "[::1]:1");
+        assert_eq!(shown("127.0.0.1:1"), "127.0.0.1:1");
+    }
 }

@@ -99,6 +99,12 @@ impl Cache {
             _ = fs::remove_file(&path);
             return None;
         }
+        // A damaged file could be loaded without a word: wasmtime checks its header, not the machine code.
+        if fs::read_to_string(sum_of(&path)).ok() != checksum(&path).ok() {
+            tracing::warn!(path = %path.display(), "compiled plugin is damaged, it is compiled again");
+            _ = fs::remove_file(&path);
+            return None;
+        }
         // SAFETY: the file was made by this program's compiler from the component with this digest: it lies in a folder
         // that belongs to the user who runs this and that nobody else may enter, belongs to that user itself, and came
         // there whole, by a rename. wasmtime refuses what another version or configuration of it has made.
@@ -129,8 +135,12 @@ impl Cache {
 
     /// Takes in a file that is whole.
     pub(crate) fn keep(&self, made: TempPath, digest: &str) -> std::io::Result<()> {
-        made.persist(self.path(digest))
-            .map_err(|error| error.error)?;
+        let path = self.path(digest);
+        let sum = self.temporary()?;
+        fs::write(&sum, checksum(&made)?)?;
+        // First the sum: without it the file is not used.
+        sum.persist(sum_of(&path)).map_err(|error| error.error)?;
+        made.persist(&path).map_err(|error| error.error)?;
         self.tidy();
         Ok(())
     }
@@ -151,6 +161,41 @@ impl Cache {
         let surplus = files.len().saturating_sub(KEPT);
         for (_, path) in &files[..surplus] {
             _ = fs::remove_file(path);
+            _ = fs::remove_file(sum_of(path));
+        }
+    }
+}
+
+/// Where the checksum of a compiled plugin lies.
+fn sum_of(path: &Path) -> PathBuf {
+    path.with_extension("sha256")
+}
+
+/// SHA-256 of a file, in hex.
+fn checksum(path: &Path) -> std::io::Result<String> {
+    Ok(crate::runtime::digest(&fs::read(path)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_damaged_anywhere_is_not_used() {
+        let engine = crate::engine::running().unwrap();
+        let cache = Cache::open(None, &engine).unwrap();
+        let component = wat::parse_str("(component)").unwrap();
+        let compiled = engine.precompile_component(&component).unwrap();
+        for at in [0, compiled.len() / 2, compiled.len() - 1] {
+            let made = cache.temporary().unwrap();
+            fs::write(&made, &compiled).unwrap();
+            cache.keep(made, "digest").unwrap();
+            assert!(cache.load(&engine, "digest").is_some());
+            let mut damaged = compiled.clone();
+            damaged[at] ^= 1;
+            fs::write(cache.path("digest"), &damaged).unwrap();
+            assert!(cache.load(&engine, "digest").is_none(), "byte {at}");
+            assert!(!cache.path("digest").exists());
         }
     }
 }

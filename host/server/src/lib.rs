@@ -40,7 +40,7 @@ pub use authn::{
     Authentication, Authenticator, ClientCertificates, ClusterTrustError, Credentials,
     FrontProxyHeaders, Rejected, StaticTokens, TokenReviews, follow_cluster_trust,
 };
-pub use authz::{AllowAuthenticated, SubjectAccessReviews};
+pub use authz::{AdministratorsOnly, SubjectAccessReviews};
 pub use health::Health;
 pub use limits::Limits;
 pub use server::{Config, Server, StartError};

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use joinery_sdk::time::Timestamp;
 use joinery_sdk::{Composed, Composer, Fields, Group};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::settings::Settings;
@@ -40,16 +40,32 @@ struct Task<'a> {
 struct Event<'a> {
     #[serde(borrow)]
     metadata: EventMetadata<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text")]
     reason: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "series")]
     series: Option<Series<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text")]
     last_timestamp: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text")]
     event_time: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text")]
     first_timestamp: Option<Cow<'a, str>>,
+}
+
+/// A string, or none: whoever may write one Event must not be able to break the whole CombinedTask with it.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    let raw = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str::<Text>(raw.get())
+        .ok()
+        .map(|text| text.0))
+}
+
+/// An object, or none, as [`text`].
+fn series<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Series<'de>>, D::Error> {
+    let raw = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(raw.get()).ok())
 }
 
 #[derive(Deserialize)]
@@ -57,14 +73,14 @@ struct Event<'a> {
 struct EventMetadata<'a> {
     #[serde(borrow)]
     uid: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text")]
     creation_timestamp: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Series<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text")]
     last_observed_time: Option<Cow<'a, str>>,
 }
 
@@ -211,6 +227,19 @@ mod tests {
             .iter()
             .map(|e| e["metadata"]["uid"].as_str().unwrap().to_owned())
             .collect()
+    }
+
+    #[test]
+    fn an_event_with_wrong_types_does_not_break_the_combined_task() {
+        let times = json!({
+            "reason": ["x"], "lastTimestamp": 7, "eventTime": {}, "series": {"lastObservedTime": 5},
+            "firstTimestamp": null,
+        });
+        let (bad, good) = (event("bad", times), event("good", json!({})));
+        let combined = combined(&group(&task(), &[bad, good], 0));
+        assert_eq!(combined["status"]["events"].as_array().unwrap().len(), 2);
+        assert_eq!(combined["status"]["summary"]["lastReason"], "Reason-good");
+        assert_eq!(order(&[event("worse", json!({"series": "x"}))]), ["worse"]);
     }
 
     #[test]

@@ -227,11 +227,11 @@ fn only(files: &[String]) -> Result<&str, DeliveryError> {
 }
 
 fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
+    // Before it is opened: to open a FIFO is to wait for who writes into it.
+    if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("is no file"));
     }
-    bounded(file, limit)
+    bounded(File::open(path)?, limit)
 }
 
 fn unpack(bytes: &[u8]) -> io::Result<Vec<u8>> {
@@ -250,6 +250,18 @@ fn bounded(reader: impl Read, limit: u64) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_fifo_is_refused_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fifo.wasm");
+        let made = std::process::Command::new("mkfifo")
+            .arg(&path)
+            .status()
+            .unwrap();
+        assert!(made.success());
+        assert_eq!(super::read(&path, 1).unwrap_err().to_string(), "is no file");
+    }
+
     use std::os::unix::fs::symlink;
 
     use super::*;

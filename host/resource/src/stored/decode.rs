@@ -63,12 +63,47 @@ pub(super) fn object(definition: &Definition, mut value: Value) -> Result<Decode
         *metadata = Value::Object(Map::new());
     }
     if let Some(metadata) = metadata.as_object_mut() {
-        // null is how Go writes an unset time.
-        metadata.retain(|_, value| !value.is_null());
+        // null is how Go writes an unset time; what is empty it leaves out (`omitempty`).
+        metadata.retain(|name, value| {
+            let omitted = OMIT_EMPTY.contains(&name.as_str()) && is_empty(value);
+            !value.is_null() && !omitted
+        });
     }
+    whole_numbers(&mut value);
     let meta = ObjectMeta::read(&value)
         .map_err(|error| cannot_be_handled(definition, &definition.kind, &error))?;
     Ok(Decoded { value, meta })
+}
+
+/// Collections of ObjectMeta.
+const OMIT_EMPTY: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// Writes whole numbers as such: `1.0` and `1e0` are 1 after Go has read and written them, and Go clients read nothing
+/// else into an integer.
+fn whole_numbers(value: &mut Value) {
+    /// Up to here every whole float is one integer, and Go writes it without an exponent.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(float) = number.as_f64()
+                && float.fract() == 0.0
+                && float.abs() <= EXACT
+            {
+                *number = (float as i64).into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(members) => members.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
 }
 
 /// 400 of a body that is not of the resource's type.
@@ -154,5 +189,17 @@ fn text(
             let detail = format!("{name} must be a string");
             Err(cannot_be_handled(definition, &definition.kind, &detail))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_written_as_integers() {
+        let mut value: Value = serde_json::from_str(r#"{"a":[1.0,1e0,-0.0,1.5,1e300,7]}"#).unwrap();
+        whole_numbers(&mut value);
+        assert_eq!(value.to_string(), r#"{"a":[1,1,0,1.5,1e+300,7]}"#);
     }
 }

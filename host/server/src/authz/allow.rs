@@ -4,19 +4,16 @@ use async_trait::async_trait;
 use joinery_object::Status;
 use joinery_resource::{Attributes, Authorizer, Decision, User};
 
-use crate::authn::UNAUTHENTICATED;
-
-/// Everybody who was authenticated may do everything; nobody else may do anything.
+/// Nobody may do anything but `system:masters`, who are not asked about: there are no roles that could say otherwise. So
+/// `kubectl --as` shows what somebody without rights is told.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AllowAuthenticated;
+pub struct AdministratorsOnly;
 
 #[async_trait]
-impl Authorizer for AllowAuthenticated {
-    async fn authorize(&self, user: &User, _attributes: &Attributes) -> Result<Decision, Status> {
-        Ok(if user.groups.iter().any(|g| g == UNAUTHENTICATED) {
-            Decision::Denied(String::new())
-        } else {
-            Decision::Allowed
-        })
+impl Authorizer for AdministratorsOnly {
+    async fn authorize(&self, _user: &User, _attributes: &Attributes) -> Result<Decision, Status> {
+        Ok(Decision::Denied(
+            "without a cluster there are no roles, only the administrator".to_owned(),
+        ))
     }
 }

@@ -6,7 +6,7 @@ mod review;
 use joinery_object::Status;
 use joinery_resource::{Attributes, Authorizer, User};
 
-pub use allow::AllowAuthenticated;
+pub use allow::AdministratorsOnly;
 pub use review::SubjectAccessReviews;
 
 /// These, and nothing below them, are for everybody.
