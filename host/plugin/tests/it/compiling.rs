@@ -21,6 +21,11 @@ fn compiled(dir: &std::path::Path) -> Vec<PathBuf> {
     fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().path())
+        // Beside each lies its checksum.
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "cwasm")
+        })
         .collect()
 }
 
