@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::{error, info};
 
-use crate::service::{Context, Service};
+use crate::service::{Context, Service, ViewReport};
 
 /// After so long the host is ready even if a plugin still waits for its sources: others must not wait with it.
 const READY_AFTER: Duration = Duration::from_secs(30);
@@ -59,8 +59,8 @@ pub(crate) struct PluginReport {
     pub(crate) stats: Option<Stats>,
     /// Whether its newest file was refused.
     pub(crate) refused: bool,
-    /// Of each of its views, how many primaries it fails on.
-    pub(crate) view_failures: Vec<(String, u64)>,
+    /// Its views.
+    pub(crate) views: Vec<ViewReport>,
 }
 
 /// How a source is doing.
@@ -158,7 +158,7 @@ impl Manager {
             name: name.clone(),
             stats: slot.service.stats(),
             refused: matches!(*slot.state.lock(), State::Failed(_)),
-            view_failures: slot.service.view_failures(),
+            views: slot.service.views(),
         };
         slots.iter().map(report).collect()
     }

@@ -10,6 +10,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::manager::Manager;
+use crate::service::ViewReport;
 
 /// Reads a manager.
 pub(crate) struct PluginMetrics(pub(crate) Arc<Manager>);
@@ -90,14 +91,25 @@ impl Collector for PluginMetrics {
             "Calls of the serving generation, by outcome; busy ones were turned away",
             calls,
         )?;
+        let views = || plugins.iter().flat_map(|plugin| &plugin.views);
+        let resource = |view: &ViewReport| vec![("resource", view.resource.clone())];
         gauge(
             &mut encoder,
             "joinery_view_failures",
             "Primaries that a view leaves out because the plugin fails on them",
-            plugins
-                .iter()
-                .flat_map(|p| &p.view_failures)
-                .map(|(resource, count)| (vec![("resource", resource.clone())], *count))
+            views()
+                .map(|view| (resource(view), view.failures))
+                .collect(),
+        )?;
+        gauge(
+            &mut encoder,
+            "joinery_view_lag_microseconds",
+            "From the arrival of the last changes of a view's sources until they could be read",
+            views()
+                .map(|view| {
+                    let lag = u64::try_from(view.lag.as_micros()).unwrap_or(u64::MAX);
+                    (resource(view), lag)
+                })
                 .collect(),
         )?;
         let sources = self.0.source_report();

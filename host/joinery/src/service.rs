@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use joinery_object::GroupVersionResource;
@@ -60,6 +61,16 @@ enum Ready {
 struct Serving {
     generation: Option<Arc<Generation>>,
     resources: BTreeMap<GroupVersionResource, Served>,
+}
+
+/// How a view is doing.
+pub(crate) struct ViewReport {
+    /// E.g. `combinedtasks.aggregated.tasks.example.com`.
+    pub(crate) resource: String,
+    /// How many primaries the plugin fails on.
+    pub(crate) failures: u64,
+    /// How long the last changes took from their arrival until they could be read.
+    pub(crate) lag: Duration,
 }
 
 /// One plugin, whichever generation of it serves.
@@ -123,14 +134,18 @@ impl Service {
         self.serving.lock().generation.as_ref().map(|g| g.stats())
     }
 
-    /// Of each view, how many primaries the plugin fails on.
-    pub(crate) fn view_failures(&self) -> Vec<(String, u64)> {
+    /// How each view is doing.
+    pub(crate) fn views(&self) -> Vec<ViewReport> {
         let serving = self.serving.lock().clone();
         let views = serving
             .resources
             .iter()
             .filter_map(|(gvr, served)| match served {
-                Served::View(view) => Some((gvr.group_resource(), view.failures().len() as u64)),
+                Served::View(view) => Some(ViewReport {
+                    resource: gvr.group_resource(),
+                    failures: view.failures().len() as u64,
+                    lag: view.lag(),
+                }),
                 Served::Stored(_) => None,
             });
         views.collect()

@@ -128,6 +128,11 @@ impl ViewResource {
         failures.into_iter().collect()
     }
 
+    /// How long the last changes took from their arrival until they could be read.
+    pub fn lag(&self) -> Duration {
+        self.view.lag()
+    }
+
     /// Checks the caller's rights on what the view is made of.
     async fn check_sources(
         &self,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::select_all;
@@ -43,10 +44,18 @@ pub(crate) struct Batch {
     /// Source, and between which positions changes of it were not seen.
     holes: Vec<(usize, u64, u64)>,
     positions: Vec<u64>,
+    /// When the oldest change in it became known here.
+    arrived: Option<Instant>,
 }
 
 impl Batch {
+    /// When the oldest change in it became known here; none when there is none.
+    pub(crate) fn arrived(&self) -> Option<Instant> {
+        self.arrived
+    }
+
     fn push(&mut self, source: usize, change: &Change) {
+        self.arrived.get_or_insert(change.at());
         if let Some(to) = change.hole_up_to(0) {
             self.holes.push((source, change.position().position(0), to));
         }

@@ -92,6 +92,8 @@ struct Published {
     content: Content,
     history: Arc<History>,
     kept: VecDeque<(ResourceVersion, ViewSnapshot)>,
+    /// From the arrival of the last changes until they could be read.
+    lag: Duration,
 }
 
 impl Published {
@@ -157,6 +159,7 @@ impl View {
             content: engine.content.clone(),
             history: Arc::new(history),
             kept: VecDeque::new(),
+            lag: Duration::ZERO,
         }));
         Self {
             task: Mutex::new(tokio::spawn(run(engine, asked, published.clone(), 0))),
@@ -202,6 +205,11 @@ impl View {
     /// The logic that composes now.
     pub fn join(&self) -> SharedJoin {
         self.published.lock().join.clone()
+    }
+
+    /// How long the last changes took from their arrival until they could be read.
+    pub fn lag(&self) -> Duration {
+        self.published.lock().lag
     }
 
     /// The sources, the primary first.
@@ -364,10 +372,14 @@ async fn run(
         tokio::select! {
             () = engine.ready() => {
                 let batch = engine.take();
+                let arrived = batch.arrived();
                 let changes = engine.advance(batch).await;
                 let mut published = published.lock();
                 if published.generation != generation {
                     return;
+                }
+                if let Some(arrived) = arrived {
+                    published.lag = arrived.elapsed();
                 }
                 published.content = engine.content.clone();
                 // After the content: who is woken by the history finds it.
