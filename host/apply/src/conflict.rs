@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use joinery_object::{Cause, Status, reason};
 
 use crate::element::Path;
-use crate::go;
 use crate::managed::{ManagerId, Operation};
 
 /// A field that somebody else owns.
@@ -51,9 +50,12 @@ pub(crate) fn status(conflicts: &[Conflict]) -> Status {
 }
 
 fn shown(id: &ManagerId) -> String {
-    let mut text = go::quote(&id.manager);
+    let mut text = joinery_schema::quote(&id.manager);
     if !id.subresource.is_empty() {
-        text.push_str(&format!(" with subresource {}", go::quote(&id.subresource)));
+        text.push_str(&format!(
+            " with subresource {}",
+            joinery_schema::quote(&id.subresource)
+        ));
     }
     if id.operation == Operation::Update {
         text.push_str(&format!(" using {}", id.api_version));

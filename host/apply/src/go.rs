@@ -104,7 +104,7 @@ pub(crate) fn display(value: &Value) -> String {
             Num::Int(int) => int.to_string(),
             Num::Float(float) => general(float),
         },
-        Value::String(text) => quote(text),
+        Value::String(text) => joinery_schema::quote(text),
         Value::Array(items) => {
             let items: Vec<_> = items.iter().map(display).collect();
             format!("[{}]", items.join(","))
@@ -114,34 +114,6 @@ pub(crate) fn display(value: &Value) -> String {
             members.iter().map(each).collect()
         }
     }
-}
-
-/// A string as `%q` prints it.
-pub(crate) fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            c if c < ' ' || c == '\u{7f}' => {
-                let _ = write!(out, "\\x{:02x}", u32::from(c));
-            }
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// A float as `%v` prints it: the shortest digits that read back, with an exponent below 1e-4 and from 1e6.

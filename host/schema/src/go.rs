@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Number, Value};
 
 /// A string as Go's `%q` (strconv.Quote) prints it.
-pub(crate) fn quote(text: &str) -> String {
+#[must_use]
+pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

@@ -11,6 +11,7 @@ mod selectable;
 mod structural;
 mod table;
 
+pub use go::quote;
 pub use jsonpath::{JsonPath, JsonPathError};
 pub use openapi::{
     DocError, Document, ResourceDoc, ResourceSubresource, openapi_v2, openapi_v3_group_version,
