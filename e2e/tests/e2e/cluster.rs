@@ -96,10 +96,13 @@ fn openapi_goes_through_the_aggregator_without_a_complaint() {
         "{methods:?}"
     );
     let log = fs::read_to_string(&environment.control_plane_logs().unwrap().apiserver).unwrap();
+    // A line that names a request is about a client that left before its answer
+    // (kubectl does, when it has seen enough), not about a specification.
     let complaints: Vec<&str> = log
         .lines()
         .filter(|line| line.starts_with(['E', 'W']))
         .filter(|line| line.to_ascii_lowercase().contains("openapi"))
+        .filter(|line| !line.contains("method="))
         .collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
 }

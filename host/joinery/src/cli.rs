@@ -63,6 +63,24 @@ pub(crate) struct Common {
     /// Where plugins lie: NAME.wasm or NAME.wasm.zst, each with an optional NAME.yaml or NAME.json beside it.
     #[arg(long, value_name = "DIR")]
     pub(crate) plugins: PathBuf,
+    /// How much of what views read is held in memory, such as 512Mi or 2Gi. Beyond it the largest source is let go: its
+    /// views are read live, and watches of them are refused until it fits again.
+    #[arg(long, value_name = "BYTES", default_value = "1Gi", value_parser = bytes)]
+    pub(crate) max_source_bytes: usize,
+}
+
+/// Reads a number of bytes, with one of the suffixes of Kubernetes' quantities that stand for powers of 1024.
+fn bytes(text: &str) -> Result<usize, String> {
+    let (digits, shift) = [("Ki", 10), ("Mi", 20), ("Gi", 30)]
+        .into_iter()
+        .find_map(|(suffix, shift)| Some((text.strip_suffix(suffix)?, shift)))
+        .unwrap_or((text, 0));
+    let count: usize = digits.parse().map_err(
+        |_| "a whole number of bytes is needed, or one with Ki, Mi or Gi, such as 512Mi",
+    )?;
+    count
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "too large".to_owned())
 }
 
 /// `joinery standalone`
@@ -110,5 +128,15 @@ mod tests {
     #[test]
     fn the_command_line_holds_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn bytes_are_read_as_quantities_are() {
+        assert_eq!(bytes("17"), Ok(17));
+        assert_eq!(bytes("512Mi"), Ok(512 << 20));
+        assert_eq!(bytes("2Gi"), Ok(2 << 30));
+        for wrong in ["", "Mi", "1.5Gi", "-1", "1 Gi", "1G", "99999999999Gi"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use joinery_object::{GroupVersionResource, Object, ObjectKey, Status};
 use joinery_resource::{Namespace, Namespaces, Storage, StoredUpstream};
 use joinery_source::{
-    Page, Query, SourceCache, SourceSpec, Upstream, UpstreamError, UpstreamWatch,
+    ByteBudget, Page, Query, SourceCache, SourceSpec, Upstream, UpstreamError, UpstreamWatch,
 };
 use serde::Deserialize;
 
@@ -88,7 +88,7 @@ impl ClusterNamespaces {
             optional: false,
         };
         Self {
-            cache: SourceCache::start(upstream.clone(), spec),
+            cache: SourceCache::start(upstream.clone(), spec, ByteBudget::unlimited()),
             upstream,
             gvr,
         }

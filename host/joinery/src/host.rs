@@ -80,7 +80,7 @@ impl Host {
             runtime,
             catalog: parts.catalog.clone(),
             storage: parts.storage,
-            sources: Sources::new(parts.upstream),
+            sources: Sources::new(parts.upstream, parts.common.max_source_bytes),
             authorizer: parts.authorizer.clone(),
             exchange: Default::default(),
         }));

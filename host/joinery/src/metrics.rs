@@ -112,6 +112,14 @@ impl Collector for PluginMetrics {
                 })
                 .collect(),
         )?;
+        gauge(
+            &mut encoder,
+            "joinery_view_suspended",
+            "Whether a view is read live and cannot be watched, because a source is larger than --max-source-bytes",
+            views()
+                .map(|view| (resource(view), view.suspended.into()))
+                .collect(),
+        )?;
         let sources = self.0.source_report();
         let source = |gvr: &str, selector: &str| {
             vec![

@@ -71,6 +71,8 @@ pub(crate) struct ViewReport {
     pub(crate) failures: u64,
     /// How long the last changes took from their arrival until they could be read.
     pub(crate) lag: Duration,
+    /// Whether it can only be read live, for a source is too large to be held.
+    pub(crate) suspended: bool,
 }
 
 /// One plugin, whichever generation of it serves.
@@ -145,6 +147,7 @@ impl Service {
                     resource: gvr.group_resource(),
                     failures: view.failures().len() as u64,
                     lag: view.lag(),
+                    suspended: view.suspended(),
                 }),
                 Served::Stored(_) => None,
             });

@@ -3,20 +3,22 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use joinery_source::{SourceCache, SourceSpec, Upstream};
+use joinery_source::{ByteBudget, SourceCache, SourceSpec, Upstream};
 use parking_lot::Mutex;
 
 /// The caches that are in use. One that no view holds any more ends.
 pub(crate) struct Sources {
     upstream: Arc<dyn Upstream>,
+    budget: Arc<ByteBudget>,
     caches: Mutex<HashMap<SourceSpec, Weak<SourceCache>>>,
 }
 
 impl Sources {
-    /// Caches of this upstream.
-    pub(crate) fn new(upstream: Arc<dyn Upstream>) -> Self {
+    /// Caches of this upstream, which together hold at most so many bytes of objects.
+    pub(crate) fn new(upstream: Arc<dyn Upstream>, max_bytes: usize) -> Self {
         Self {
             upstream,
+            budget: ByteBudget::new(max_bytes),
             caches: Mutex::default(),
         }
     }
@@ -33,7 +35,8 @@ impl Sources {
         if let Some(cache) = caches.get(&spec).and_then(Weak::upgrade) {
             return cache;
         }
-        let cache = Arc::new(SourceCache::start(self.upstream.clone(), spec.clone()));
+        let cache = SourceCache::start(self.upstream.clone(), spec.clone(), self.budget.clone());
+        let cache = Arc::new(cache);
         caches.insert(spec, Arc::downgrade(&cache));
         cache
     }

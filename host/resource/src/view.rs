@@ -212,12 +212,27 @@ impl ViewResource {
         Err(Status::too_large_resource_version(text, current))
     }
 
-    /// Ends a watch when a source has not been heard of for so long that silence says nothing any more.
+    /// How get and list read now: what is too large to be held is read live.
+    fn mode(&self, current: &Current) -> Mode {
+        match self.view.suspended() {
+            true => Mode::Live,
+            false => current.mode,
+        }
+    }
+
+    /// Whether it can only be read live and not watched now, see [`View::suspended`].
+    pub fn suspended(&self) -> bool {
+        self.view.suspended()
+    }
+
+    /// Ends a watch when a source has not been heard of for so long that silence says nothing any more, or is not held
+    /// any more.
     fn until_stale(&self, watch: Watch) -> Watch {
         let sources = self.view.sources().into_iter().map(|source| {
             let (mut state, gvr) = (source.watch_state(), source.spec().gvr.clone());
             async move {
-                match state.wait_for(|state| state.stale).await {
+                match state.wait_for(|state| state.stale || state.too_large).await {
+                    Ok(state) if state.too_large => not_held(),
                     Ok(_) => Status::service_unavailable(format!("{gvr} cannot be watched now"))
                         .with_retry_after(1),
                     Err(_) => Status::expired(format!("{gvr} is not read any more")),
@@ -230,12 +245,20 @@ impl ViewResource {
             let (mut watch, mut stale) = state?;
             tokio::select! {
                 biased;
-                item = watch.next() => Some((item?, Some((watch, stale)))),
                 (why, ..) = &mut stale => Some((WatchItem::Error(why), None)),
+                item = watch.next() => Some((item?, Some((watch, stale)))),
             }
         })
         .boxed()
     }
+}
+
+fn not_held() -> Status {
+    Status::service_unavailable(
+        "what this view is made of is larger than the host's bound for it (--max-source-bytes): it can be read, but not \
+         watched",
+    )
+    .with_retry_after(30)
 }
 
 #[async_trait]
@@ -254,7 +277,7 @@ impl Resource for ViewResource {
         let namespace = key.namespace.as_deref();
         self.check_sources(&current, caller, "get", namespace, Some(&key.name))
             .await?;
-        match current.mode {
+        match self.mode(&current) {
             Mode::Live => self.get_live(&current, key).await,
             Mode::Cached => {
                 self.wait_for(resource_version).await?;
@@ -278,7 +301,7 @@ impl Resource for ViewResource {
             options.field_selector.clone(),
             &current.fields,
         )?;
-        match current.mode {
+        match self.mode(&current) {
             Mode::Live => self.list_live(&selection, namespace, options).await,
             Mode::Cached => {
                 self.list_cached(&current, &selection, namespace, options)
@@ -302,6 +325,9 @@ impl Resource for ViewResource {
             options.field_selector.clone(),
             &current.fields,
         )?;
+        if self.view.suspended() {
+            return Err(not_held());
+        }
         let version = self.wait_for(options.resource_version.as_deref()).await?;
         let initial = options.send_initial_events.unwrap_or(version.is_none());
         if let Some(version) = version.filter(|_| !initial) {
@@ -316,6 +342,7 @@ impl Resource for ViewResource {
                     return Ok(stream::iter([error]).boxed());
                 }
                 Err(ResumeError::Upstream(error)) => return Err(error.into()),
+                Err(ResumeError::Suspended) => return Err(not_held()),
             };
             let head = resumed.events.into_iter().map(WatchItem::from).collect();
             let watch = follow_settling(

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::budget::ByteBudget;
 use crate::feed::{SILENCE, feed, probe};
 use crate::upstream::{Query, Upstream, UpstreamError};
 
@@ -48,6 +49,8 @@ pub struct CacheState {
     pub error: Option<String>,
     /// Upstream has not been heard of for most of a minute: what is held may be long past.
     pub stale: bool,
+    /// It was larger than the bound for the bytes of all caches, see [`ByteBudget`]: nothing is held, until it fits.
+    pub too_large: bool,
 }
 
 struct Content {
@@ -73,7 +76,9 @@ pub(crate) struct Shared {
     pub(crate) wanted: watch::Sender<u64>,
     /// When upstream last said anything.
     heard: Mutex<Instant>,
+    /// What is held, also of a list that is not complete yet.
     bytes: AtomicUsize,
+    pub(crate) budget: Arc<ByteBudget>,
 }
 
 impl Drop for SourceCache {
@@ -82,9 +87,15 @@ impl Drop for SourceCache {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes());
+    }
+}
+
 impl SourceCache {
-    /// Begins to list and watch. Must be called in a tokio runtime.
-    pub fn start(upstream: Arc<dyn Upstream>, spec: SourceSpec) -> Self {
+    /// Begins to list and watch, and to share a budget with others. Must be called in a tokio runtime.
+    pub fn start(upstream: Arc<dyn Upstream>, spec: SourceSpec, budget: Arc<ByteBudget>) -> Self {
         let shared = Arc::new(Shared {
             spec,
             upstream,
@@ -93,7 +104,9 @@ impl SourceCache {
             wanted: watch::channel(0).0,
             heard: Mutex::new(Instant::now()),
             bytes: AtomicUsize::new(0),
+            budget,
         });
+        shared.budget.join(&shared);
         Self {
             feeder: tokio::spawn(feed(shared.clone())),
             shared,
@@ -140,6 +153,20 @@ impl SourceCache {
         let _ = state.wait_for(|state| state.synced).await;
     }
 
+    /// Waits until it is known whether the objects can be held: the first list is complete, or too large.
+    pub async fn settled(&self) {
+        let mut state = self.shared.state.subscribe();
+        // The sender lives in self.
+        let _ = state
+            .wait_for(|state| state.synced || state.too_large)
+            .await;
+    }
+
+    /// Waits until it has let go of its objects, for they are too large.
+    pub async fn lost(&self) {
+        self.shared.too_large().await;
+    }
+
     /// How it is doing now.
     pub fn state(&self) -> CacheState {
         self.shared.state.borrow().clone()
@@ -147,7 +174,7 @@ impl SourceCache {
 
     /// Bytes of the objects held.
     pub fn bytes(&self) -> usize {
-        self.shared.bytes.load(Ordering::Relaxed)
+        self.shared.bytes()
     }
 
     /// All objects, the position they are at, and a follower of all that comes after. None before the first list.
@@ -223,11 +250,69 @@ impl Shared {
         history.map_or(0, |history| history.position().position(0))
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     fn weigh(&self, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) {
-        self.bytes
-            .fetch_add(new.map_or(0, |o| o.len()), Ordering::Relaxed);
-        self.bytes
-            .fetch_sub(old.map_or(0, |o| o.len()), Ordering::Relaxed);
+        self.add_bytes(new.map_or(0, |object| object.len()));
+        self.remove_bytes(old.map_or(0, |object| object.len()));
+    }
+
+    /// Counts bytes of a list that is under way; [`ByteBudget::enforce`] follows.
+    pub(crate) fn add_bytes(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.budget.take(bytes);
+    }
+
+    fn remove_bytes(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.give_back(bytes);
+    }
+
+    /// Lets go of everything, and says so. Gives the bytes that were held.
+    pub(crate) fn let_go(&self) -> usize {
+        let mut guard = self.content.lock();
+        let content = guard.take();
+        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        self.budget.give_back(bytes);
+        // Before its history ends: who follows it finds out why.
+        self.state.send_modify(|state| {
+            state.synced = false;
+            state.too_large = true;
+        });
+        drop(guard);
+        if let Some(content) = content {
+            content.history.end();
+        }
+        bytes
+    }
+
+    /// Begins to hold objects again after [`Self::let_go`].
+    pub(crate) fn begin_anew(&self) {
+        self.state.send_modify(|state| state.too_large = false);
+    }
+
+    /// Whether a list is complete.
+    pub(crate) fn synced(&self) -> bool {
+        self.state.borrow().synced
+    }
+
+    /// Forgets what was counted of a list that came to nothing.
+    pub(crate) fn forget_bytes(&self) {
+        self.budget.give_back(self.bytes.swap(0, Ordering::Relaxed));
+    }
+
+    /// Whether it has let go.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.state.borrow().too_large
+    }
+
+    /// Waits until it has let go.
+    pub(crate) async fn too_large(&self) {
+        // The sender lives in self.
+        let mut state = self.state.subscribe();
+        let _ = state.wait_for(|state| state.too_large).await;
     }
 
     /// Upstream was heard of.
@@ -262,8 +347,11 @@ impl Shared {
         let mut guard = self.content.lock();
         match guard.as_mut() {
             None => {
+                // Its bytes were counted page by page; what came twice is held once.
                 let bytes = listed.values().map(|object| object.len()).sum();
-                self.bytes.store(bytes, Ordering::Relaxed);
+                let counted = self.bytes();
+                self.add_bytes(bytes);
+                self.remove_bytes(counted);
                 let floor = ResourceVersion::single(position);
                 *guard = Some(Content {
                     objects: listed,
@@ -284,8 +372,10 @@ impl Shared {
                 content.history.append(changes, position);
             }
         }
-        drop(guard);
+        // Under the lock: what lets go right after must not be called synced.
         self.state.send_modify(|state| state.synced = true);
+        drop(guard);
+        self.budget.enforce();
     }
 
     /// The resource is not there, or no longer: there are no objects, and no position to watch from.
@@ -330,6 +420,8 @@ impl Shared {
         let change = (old.is_some() || new.is_some())
             .then(|| Change::new(position.clone(), position.positions(), old, new));
         content.history.append(change.map(Arc::new), position);
+        drop(guard);
+        self.budget.enforce();
     }
 
     pub(crate) fn advance(&self, position: u64) {

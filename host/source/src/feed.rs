@@ -31,8 +31,37 @@ pub(crate) const PAGE_ANSWER: Duration = Duration::from_secs(60);
 /// Between lists that are made only because a reader wants to know that nothing is missing.
 const LIST_PERIOD: Duration = Duration::from_secs(5);
 
+/// After so long a source that was too large is tried again; it doubles up to [`LONGEST_REST`].
+const SHORTEST_REST: Duration = Duration::from_secs(30);
+const LONGEST_REST: Duration = Duration::from_secs(600);
+
 /// Feeds a cache until the task is aborted.
 pub(crate) async fn feed(shared: Arc<Shared>) {
+    let mut rest = SHORTEST_REST;
+    loop {
+        let begun = Instant::now();
+        tokio::select! {
+            biased;
+            () = shared.too_large() => {}
+            () = fill(&shared) => {}
+        }
+        if begun.elapsed() > LONGEST_REST {
+            rest = SHORTEST_REST;
+        }
+        loop {
+            sleep(rest).await;
+            rest = (rest * 2).min(LONGEST_REST);
+            if shared.budget.has_room() {
+                break;
+            }
+        }
+        info!(source = %shared.spec.gvr, "there is room again, listing");
+        shared.begin_anew();
+    }
+}
+
+/// Lists and follows for as long as what is held is not too large.
+async fn fill(shared: &Shared) {
     let mut wait = SHORTEST_WAIT;
     let mut list_again = true;
     let mut listed = Instant::now();
@@ -42,10 +71,10 @@ pub(crate) async fn feed(shared: Arc<Shared>) {
         let started = Instant::now();
         let result = if list_again {
             listed = started;
-            list(&shared, whole).await
+            list(shared, whole).await
         } else {
             tokio::select! {
-                result = follow(&shared) => match result {
+                result = follow(shared) => match result {
                     Ok(ended) => {
                         whole = ended;
                         Ok(())
@@ -57,7 +86,7 @@ pub(crate) async fn feed(shared: Arc<Shared>) {
                         Err(error)
                     }
                 },
-                () = wanted(&shared, listed + LIST_PERIOD) => {
+                () = wanted(shared, listed + LIST_PERIOD) => {
                     (list_again, whole) = (true, true);
                     continue;
                 }
@@ -116,9 +145,22 @@ async fn list(shared: &Shared, gapless: bool) -> Result<(), UpstreamError> {
         ..shared.spec.query()
     };
     let mut objects: OrdMap<ObjectKey, Arc<Object>> = OrdMap::new();
+    // What is listed again is, as a rule, mostly what is held.
+    let count = !shared.synced();
+    if count {
+        shared.forget_bytes();
+    }
     loop {
         let page = within(PAGE_ANSWER, upstream.list(gvr, &query)).await?;
         shared.heard();
+        if count {
+            shared.add_bytes(page.items.iter().map(|object| object.len()).sum());
+            shared.budget.enforce();
+            if shared.is_too_large() {
+                // Whoever waits for this gives it up.
+                std::future::pending::<()>().await;
+            }
+        }
         objects.extend(page.items.into_iter().map(|o| (o.key().clone(), o)));
         if page.continue_token.is_some() {
             query.continue_token = page.continue_token;

@@ -1,5 +1,6 @@
 //! Upstream resources, and caches of them as raw bytes.
 
+mod budget;
 mod cache;
 mod feed;
 mod kubernetes;
@@ -7,6 +8,7 @@ mod past;
 pub mod testing;
 mod upstream;
 
+pub use budget::ByteBudget;
 pub use cache::{CacheState, SourceCache, SourceSpec};
 pub use kubernetes::{KubernetesUpstream, url_length};
 pub use upstream::{Page, Query, Upstream, UpstreamError, UpstreamEvent, UpstreamWatch};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use joinery_object::{Change, GroupVersionResource, ObjectKey};
 use joinery_source::testing::{MemoryUpstream, Verb};
-use joinery_source::{CacheState, SourceCache, SourceSpec, UpstreamError};
+use joinery_source::{ByteBudget, CacheState, SourceCache, SourceSpec, UpstreamError};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 fn gvr() -> GroupVersionResource {
     GroupVersionResource::new("", "v1", "events")
@@ -36,7 +36,7 @@ fn upstream() -> MemoryUpstream {
 }
 
 async fn start(upstream: &MemoryUpstream, spec: SourceSpec) -> SourceCache {
-    let cache = SourceCache::start(Arc::new(upstream.clone()), spec);
+    let cache = SourceCache::start(Arc::new(upstream.clone()), spec, ByteBudget::unlimited());
     cache.synced().await;
     cache
 }
@@ -214,7 +214,11 @@ async fn an_upstream_that_refuses_is_tried_again_and_not_flooded() {
     let upstream = upstream();
     let refused = UpstreamError::Unreachable("connection refused".to_owned());
     upstream.fail(&gvr(), Some(refused));
-    let cache = SourceCache::start(Arc::new(upstream.clone()), spec("", false));
+    let cache = SourceCache::start(
+        Arc::new(upstream.clone()),
+        spec("", false),
+        ByteBudget::unlimited(),
+    );
     sleep(Duration::from_secs(60)).await;
     let tries = upstream.requests().len();
     assert!((5..20).contains(&tries), "{tries}");
@@ -286,4 +290,71 @@ async fn the_past_is_read_from_upstream_while_it_remembers() {
     upstream.compact(&gvr());
     let gone = cache.past(before, floor).await;
     assert!(matches!(gone, Err(UpstreamError::Expired(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_largest_cache_lets_go_when_the_bound_is_passed_and_comes_back_when_it_fits() {
+    let upstream = upstream();
+    for number in 0..10 {
+        upstream.put(&gvr(), event(&format!("small-{number}"), "x"));
+    }
+    let budget = ByteBudget::new(20_000);
+    let begin = |selector: &str| {
+        let upstream = Arc::new(upstream.clone());
+        SourceCache::start(upstream, spec(selector, false), budget.clone())
+    };
+    let small = begin("of=x");
+    let large = begin("of in (x,y)");
+    for cache in [&small, &large] {
+        timeout(Duration::from_secs(9), cache.synced())
+            .await
+            .unwrap();
+    }
+    assert_eq!(budget.used(), small.bytes() + large.bytes());
+    let (_, _, mut follower) = large.subscribe().unwrap();
+
+    for number in 0..100 {
+        upstream.put(&gvr(), event(&format!("large-{number}"), "y"));
+    }
+    timeout(Duration::from_secs(9), large.lost()).await.unwrap();
+    assert!(large.state().too_large && !large.state().synced);
+    assert_eq!((large.bytes(), large.subscribe().is_some()), (0, false));
+    assert!(follower.take().is_err(), "who follows must look again");
+    assert_eq!(budget.used(), small.bytes());
+    assert_eq!(names(&small).len(), 10);
+
+    // It tries again, and does not grow past the bound.
+    sleep(Duration::from_secs(300)).await;
+    assert!(large.state().too_large && budget.used() <= budget.limit());
+    for number in 0..100 {
+        upstream.delete(&gvr(), &key(&format!("large-{number}")));
+    }
+    timeout(Duration::from_secs(700), large.synced())
+        .await
+        .unwrap();
+    assert_eq!(names(&large).len(), 10);
+    drop(large);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(
+        budget.used(),
+        small.bytes(),
+        "what is dropped counts no more"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_list_that_is_too_large_is_given_up_page_by_page() {
+    let upstream = upstream();
+    for number in 0..2_000 {
+        upstream.put(&gvr(), event(&format!("many-{number}"), "x"));
+    }
+    let budget = ByteBudget::new(20_000);
+    let cache = SourceCache::start(Arc::new(upstream.clone()), spec("", false), budget.clone());
+    timeout(Duration::from_secs(9), cache.settled())
+        .await
+        .unwrap();
+    assert!(cache.state().too_large);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(upstream.requests().len(), 1, "{:?}", upstream.requests());
+    assert_eq!(budget.used(), 0);
 }

@@ -84,17 +84,57 @@ impl Batch {
     }
 }
 
+/// What a source has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Something changed.
+    Changes,
+    /// It is too large to be held.
+    Lost,
+}
+
 /// The moving part of a cached view.
 pub(crate) struct Engine {
     pub(crate) joined: Joined,
     sources: Vec<Arc<SourceCache>>,
+    /// None while a source is too large to be held.
     followers: Vec<Follower>,
     pub(crate) content: Content,
 }
 
 impl Engine {
-    /// Waits for the sources, then relates and composes everything there is.
+    /// Waits for the sources, then relates and composes everything there is. With a source that is too large to be held,
+    /// there is nothing.
     pub(crate) async fn prepare(join: SharedJoin, sources: Vec<Arc<SourceCache>>) -> Self {
+        for source in &sources {
+            source.settled().await;
+            if source.state().too_large {
+                return Self::suspended(join, sources);
+            }
+        }
+        Self::full(join, sources).await
+    }
+
+    /// With nothing in it.
+    fn suspended(join: SharedJoin, sources: Vec<Arc<SourceCache>>) -> Self {
+        Self {
+            joined: Joined::new(join, Patience::Endless),
+            followers: Vec::new(),
+            content: Content {
+                positions: vec![0; sources.len()],
+                ..Content::default()
+            },
+            sources,
+        }
+    }
+
+    /// Whether it holds nothing because a source is too large.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.followers.is_empty()
+    }
+
+    /// Waits for all sources, however long that takes, then relates and composes everything there is.
+    pub(crate) async fn full(join: SharedJoin, sources: Vec<Arc<SourceCache>>) -> Self {
         let mut joined = Joined::new(join, Patience::Endless);
         let mut followers = Vec::with_capacity(sources.len());
         let mut positions = Vec::with_capacity(sources.len());
@@ -160,14 +200,25 @@ impl Engine {
         &self.sources
     }
 
-    /// Waits until a source has something new.
-    pub(crate) async fn ready(&mut self) {
-        select_all(
+    /// Lets go of everything.
+    pub(crate) fn suspend(self) -> Self {
+        let join = self.join().clone();
+        Self::suspended(join, self.sources)
+    }
+
+    /// Waits until a source has something new, or has let go of its objects.
+    pub(crate) async fn ready(&mut self) -> News {
+        let lost = select_all(self.sources.iter().map(|source| source.lost().boxed()));
+        let changed = select_all(
             self.followers
                 .iter_mut()
                 .map(|follower| follower.ready().boxed()),
-        )
-        .await;
+        );
+        tokio::select! {
+            biased;
+            _ = lost => News::Lost,
+            _ = changed => News::Changes,
+        }
     }
 
     /// All that the sources have had since the last call.

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::engine::{Content, Engine};
+use crate::engine::{Content, Engine, News};
 use crate::join::SharedJoin;
 use crate::past::Past;
 use crate::replay::{Replayed, replay};
@@ -75,6 +75,9 @@ pub enum ResumeError {
     /// This view does not remember it, and upstream gives no answer.
     #[error(transparent)]
     Upstream(UpstreamError),
+    /// Nothing is held, see [`View::suspended`].
+    #[error("a source is larger than the bound for the bytes of all sources")]
+    Suspended,
 }
 
 /// What upstream remembers, to be put in front of the history. The answer comes when it has been.
@@ -90,6 +93,8 @@ struct Published {
     join: SharedJoin,
     sources: Vec<Arc<SourceCache>>,
     content: Content,
+    /// A source is too large to be held.
+    suspended: bool,
     history: Arc<History>,
     kept: VecDeque<(ResourceVersion, ViewSnapshot)>,
     /// From the arrival of the last changes until they could be read.
@@ -157,6 +162,7 @@ impl View {
             join: engine.join().clone(),
             sources: engine.sources().to_vec(),
             content: engine.content.clone(),
+            suspended: engine.is_suspended(),
             history: Arc::new(history),
             kept: VecDeque::new(),
             lag: Duration::ZERO,
@@ -186,6 +192,7 @@ impl View {
                     .content
                     .version()
                     .covers(&published.content.version());
+                let same = same && !published.suspended && !engine.is_suspended();
                 if !same || covers {
                     exchange(&mut published, &engine, same);
                     let (remember, asked) = mpsc::channel(ASKING);
@@ -210,6 +217,12 @@ impl View {
     /// How long the last changes took from their arrival until they could be read.
     pub fn lag(&self) -> Duration {
         self.published.lock().lag
+    }
+
+    /// Whether nothing is held, because a source is larger than the bound for the bytes of all sources: it can only be
+    /// read live, and not watched.
+    pub fn suspended(&self) -> bool {
+        self.published.lock().suspended
     }
 
     /// The sources, the primary first.
@@ -266,6 +279,9 @@ impl View {
         loop {
             let (sources, remember, too_old) = {
                 let published = self.published.lock();
+                if published.suspended {
+                    return Err(ResumeError::Suspended);
+                }
                 match published.since(version, &selects) {
                     Ok(resumed) => return Ok(resumed),
                     Err(too_old) => (
@@ -332,6 +348,7 @@ fn exchange(published: &mut Published, engine: &Engine, same_sources: bool) {
         published.kept.clear();
     }
     published.generation += 1;
+    published.suspended = engine.is_suspended();
     published.join = engine.join().clone();
     published.sources = engine.sources().to_vec();
     published.content = engine.content.clone();
@@ -366,11 +383,42 @@ async fn run(
     mut engine: Engine,
     mut asked: mpsc::Receiver<Remember>,
     published: Arc<Mutex<Published>>,
-    generation: u64,
+    mut generation: u64,
 ) {
+    let publish = |engine: &Engine, generation: &mut u64| {
+        let mut published = published.lock();
+        let current = published.generation == *generation;
+        if current {
+            exchange(&mut published, engine, false);
+            *generation = published.generation;
+        }
+        current
+    };
     loop {
+        if engine.is_suspended() {
+            let (join, sources) = (engine.join().clone(), engine.sources().to_vec());
+            let full = Engine::full(join, sources);
+            tokio::pin!(full);
+            engine = loop {
+                tokio::select! {
+                    engine = &mut full => break engine,
+                    // Nobody can be answered now.
+                    Some(unanswered) = asked.recv() => drop(unanswered),
+                }
+            };
+            if !publish(&engine, &mut generation) {
+                return;
+            }
+        }
         tokio::select! {
-            () = engine.ready() => {
+            news = engine.ready() => {
+                if news == News::Lost {
+                    engine = engine.suspend();
+                    if !publish(&engine, &mut generation) {
+                        return;
+                    }
+                    continue;
+                }
                 let batch = engine.take();
                 let arrived = batch.arrived();
                 let changes = engine.advance(batch).await;

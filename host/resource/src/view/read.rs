@@ -77,6 +77,10 @@ impl ViewResource {
             .as_deref()
             .map(|token| ContinueToken::decode(token, namespace))
             .transpose()?;
+        // Begun while the view was held: upstream cannot go on from there.
+        if token.as_ref().is_some_and(|token| token.upstream.is_none()) {
+            return Err(Status::continue_expired(None));
+        }
         let name = options.field_selector.requires_exact_match("metadata.name");
         let page = self
             .read_live(&Primaries::Listed(Query {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use joinery_object::{EventType, GroupVersionResource};
 use joinery_schema::Columns;
 use joinery_source::testing::MemoryUpstream;
-use joinery_source::{SourceCache, SourceSpec};
+use joinery_source::{ByteBudget, SourceCache, SourceSpec};
 use joinery_view::{
     CombineResult, Composed, Group, Join, JoinError, Relation, Selection, Side, ViewSpec,
 };
@@ -132,6 +132,16 @@ struct Host {
 }
 
 async fn start(upstream: &MemoryUpstream, mode: Mode, security: Security) -> Host {
+    start_within(ByteBudget::unlimited(), upstream, mode, security).await
+}
+
+/// With sources that share a budget.
+async fn start_within(
+    budget: Arc<ByteBudget>,
+    upstream: &MemoryUpstream,
+    mode: Mode,
+    security: Security,
+) -> Host {
     let upstream = upstream.connect();
     let join = Arc::new(Counting::new());
     let cache = |source: &joinery_view::SourceSpec| {
@@ -141,7 +151,11 @@ async fn start(upstream: &MemoryUpstream, mode: Mode, security: Security) -> Hos
             field_selector: String::new(),
             optional: false,
         };
-        Arc::new(SourceCache::start(Arc::new(upstream.clone()), spec))
+        Arc::new(SourceCache::start(
+            Arc::new(upstream.clone()),
+            spec,
+            budget.clone(),
+        ))
     };
     let sources = join.spec().sources.iter().map(cache).collect();
     let definition = Definition {
@@ -447,4 +461,49 @@ async fn the_callers_rights_on_the_sources_count_unless_the_view_lends_its_own()
     assert!(refused.message.contains("events"), "{}", refused.message);
     let host = start(&upstream, Mode::Cached, Security::Definer).await;
     assert_eq!(list(&host).await.items.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_too_large_to_be_held_is_read_live_and_not_watched_until_it_fits() {
+    let upstream = upstream();
+    put_task(&upstream, "one", "x");
+    put_event(&upstream, "first", "one");
+    let budget = ByteBudget::new(2_000);
+    let (mode, security) = (Mode::Cached, Security::Invoker);
+    let host = start_within(budget.clone(), &upstream, mode, security).await;
+    let events_of_one = |list: &List| value(&list.items[0].bytes())["events"].clone();
+    let before = list(&host).await;
+    let watch = async |version: String| {
+        let resource = &host.resource;
+        resource.watch(&caller(), Some("a"), &from(version)).await
+    };
+    let mut open = watch(before.resource_version.to_string()).await.unwrap();
+    assert!(!host.resource.suspended() && budget.used() > 0);
+
+    let more = |number: usize| format!("more-{number}");
+    for number in 0..40 {
+        put_event(&upstream, &more(number), "one");
+    }
+    assert_eq!(told(&mut open).await.last().unwrap(), "ERROR 503");
+    assert!(host.resource.suspended());
+    assert!(budget.used() <= budget.limit());
+    let now = list(&host).await;
+    assert_eq!(events_of_one(&now), 41, "read live, so nothing is missing");
+    let refused = watch(now.resource_version.to_string()).await;
+    assert_eq!(refused.err().unwrap().code, 503);
+
+    for number in 0..40 {
+        let key = ObjectKey::new(Some("a"), &more(number));
+        upstream.delete(&events(), &key);
+    }
+    let deadline = Instant::now() + Duration::from_secs(1_200);
+    while host.resource.suspended() {
+        assert!(Instant::now() < deadline, "it fits again");
+        sleep(Duration::from_secs(1)).await;
+    }
+    let after = list(&host).await;
+    assert_eq!(events_of_one(&after), 1);
+    let mut open = watch(after.resource_version.to_string()).await.unwrap();
+    put_event(&upstream, "second", "one");
+    assert_eq!(told(&mut open).await, ["MODIFIED one 2"]);
 }

@@ -194,7 +194,7 @@ impl Model {
                 self.outcome.relisted += 1;
                 self.readers[index] = self.list();
             }
-            Err(ResumeError::Upstream(_)) => {}
+            Err(ResumeError::Upstream(_) | ResumeError::Suspended) => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use joinery_object::{GroupVersionResource, ObjectKey, ResourceVersion};
 use joinery_source::testing::MemoryUpstream;
-use joinery_source::{SourceCache, SourceSpec, Upstream};
+use joinery_source::{ByteBudget, SourceCache, SourceSpec, Upstream};
 use joinery_view::{Join, Prepared, Primaries, View, read_live};
 use serde_json::{Value, json};
 
@@ -60,7 +60,8 @@ pub(crate) fn caches(upstream: &MemoryUpstream, join: &dyn Join) -> Vec<Arc<Sour
             field_selector: source.field_selector.clone(),
             optional: source.optional,
         };
-        Arc::new(SourceCache::start(Arc::new(upstream.clone()), spec))
+        let upstream = Arc::new(upstream.clone());
+        Arc::new(SourceCache::start(upstream, spec, ByteBudget::unlimited()))
     };
     join.spec().sources.iter().map(start).collect()
 }
