@@ -13,7 +13,10 @@ mod key;
 mod store;
 pub mod testing;
 
-pub use embedded::{Embedded, OpenError, Options};
+pub use embedded::{
+    Backup, BackupError, BackupServer, Embedded, OnlineError, OpenError, Options, Report,
+    RestoreError, Restored, check, online_backup, read_backup, restore, verify,
+};
 pub use error::{GuardFailure, StoreError, TxnError};
 pub use key::{Key, KeyError, KeyRange};
 pub use store::{

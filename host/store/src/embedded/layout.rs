@@ -3,6 +3,8 @@
 //! ```text
 //! LOCK     held while a process has the store open; names the process
 //! FORMAT   the format's version and the store's identity; says "creating" until the store is whole
+//! REPLAY   while the journals are replayed: the revision that they reach at least
+//! scratch/ a copy of db/ while the store is read without being opened
 //! db/      the fjall database
 //! ```
 
@@ -14,10 +16,13 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 /// The version of everything below the folder. A store of another version is refused.
-const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 1;
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";
 const FORMAT_NEW: &str = "FORMAT.new";
+const REPLAY: &str = "REPLAY";
+const REPLAY_NEW: &str = "REPLAY.new";
+const SCRATCH: &str = "scratch";
 const DATABASE: &str = "db";
 
 /// A folder that this process, and no other, has open.
@@ -48,16 +53,8 @@ impl Layout {
             .map_err(io)?;
         refuse_foreign_files(dir)?;
         let lock = lock(dir)?;
-        let format = match fs::read_to_string(dir.join(FORMAT)) {
-            Ok(text) => Some(text),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) if error.kind() == ErrorKind::InvalidData => {
-                return Err(damaged(dir, "its FORMAT file is not text"));
-            }
-            Err(error) => return Err(io(error)),
-        };
-        let (identity, ready) = match &format {
-            Some(text) => parse_format(dir, text)?,
+        let (identity, ready) = match read_text(dir, FORMAT)? {
+            Some(text) => parse_format(dir, &text)?,
             None => (Uuid::new_v4(), false),
         };
         let layout = Self {
@@ -76,6 +73,92 @@ impl Layout {
             return Err(damaged(dir, "its db folder is missing"));
         }
         Ok(layout)
+    }
+
+    /// Locks the folder of a store that is there and whole, to read it.
+    pub(super) fn existing(dir: &Path) -> Result<Self, OpenError> {
+        let missing = |detail: &'static str| OpenError::Missing {
+            dir: dir.to_owned(),
+            detail,
+        };
+        if !dir.is_dir() {
+            return Err(missing("there is no such folder"));
+        }
+        refuse_foreign_files(dir)?;
+        if read_text(dir, FORMAT)?.is_none() {
+            return Err(missing("the folder is empty"));
+        }
+        let lock = lock(dir)?;
+        let (identity, ready) = match read_text(dir, FORMAT)? {
+            Some(text) => parse_format(dir, &text)?,
+            None => return Err(missing("the folder is empty")),
+        };
+        if !ready {
+            return Err(missing("its creation was interrupted, so it holds nothing"));
+        }
+        let layout = Self {
+            dir: dir.to_owned(),
+            identity,
+            is_new: false,
+            lock,
+        };
+        if !layout.database().is_dir() {
+            return Err(damaged(dir, "its db folder is missing"));
+        }
+        Ok(layout)
+    }
+
+    /// The folder of the store.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A copy of the database, for a replay changes what it reads. Removed with what is returned.
+    pub(super) fn copy_database(&self) -> Result<Scratch, OpenError> {
+        let path = self.dir.join(SCRATCH);
+        let io = |source| OpenError::Io {
+            path: path.clone(),
+            source,
+        };
+        // What an interrupted reading left.
+        if path.exists() {
+            fs::remove_dir_all(&path).map_err(io)?;
+        }
+        let scratch = Scratch(path.clone());
+        copy_folder(&self.database(), &path).map_err(io)?;
+        Ok(scratch)
+    }
+
+    /// The revision that journals were seen to reach by a replay that did not come to its end.
+    pub(super) fn replay(&self) -> Result<u64, OpenError> {
+        match read_text(&self.dir, REPLAY)? {
+            None => Ok(0),
+            Some(text) => text
+                .trim()
+                .parse()
+                .map_err(|_| damaged(&self.dir, "its REPLAY file is no number")),
+        }
+    }
+
+    /// Remembers what the journals reach before they are replayed: fjall cuts them off at the first
+    /// entry that it cannot read, so that a second look would find nothing amiss.
+    pub(super) fn begin_replay(&self, revision: u64) -> Result<(), OpenError> {
+        self.write(REPLAY, REPLAY_NEW, &format!("{revision}\n"))
+            .map_err(|source| OpenError::Io {
+                path: self.dir.join(REPLAY),
+                source,
+            })
+    }
+
+    /// The replay brought back all that the journals reach.
+    pub(super) fn end_replay(&self) -> Result<(), OpenError> {
+        let path = self.dir.join(REPLAY);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != ErrorKind::NotFound => {
+                Err(OpenError::Io { path, source })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The folder of the database.
@@ -101,17 +184,53 @@ impl Layout {
     }
 
     fn write_format(&self, state: &str) -> std::io::Result<()> {
-        let new = self.dir.join(FORMAT_NEW);
-        let mut file = File::create(&new)?;
-        writeln!(
-            file,
-            "joinery-store {FORMAT_VERSION}\n{}\n{state}",
+        let text = format!(
+            "joinery-store {FORMAT_VERSION}\n{}\n{state}\n",
             self.identity
-        )?;
+        );
+        self.write(FORMAT, FORMAT_NEW, &text)
+    }
+
+    /// Writes a file, whole or not at all.
+    fn write(&self, name: &str, new: &str, text: &str) -> std::io::Result<()> {
+        let new = self.dir.join(new);
+        let mut file = File::create(&new)?;
+        file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(new, self.dir.join(FORMAT))?;
+        fs::rename(new, self.dir.join(name))?;
         File::open(&self.dir)?.sync_all()
     }
+}
+
+/// A folder that is removed when dropped.
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            tracing::warn!(%error, dir = %self.0.display(), "cannot remove a copy");
+        }
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    DirBuilder::new().mode(0o700).create(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Layout {
@@ -128,6 +247,19 @@ fn damaged(dir: &Path, detail: &str) -> OpenError {
     OpenError::Damaged {
         dir: dir.to_owned(),
         detail: detail.to_owned(),
+    }
+}
+
+/// The text of a file; none if it is not there.
+fn read_text(dir: &Path, name: &str) -> Result<Option<String>, OpenError> {
+    let path = dir.join(name);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
+            Err(damaged(dir, &format!("its {name} file is not text")))
+        }
+        Err(source) => Err(OpenError::Io { path, source }),
     }
 }
 

@@ -91,32 +91,64 @@ pub(super) struct Log {
 impl Log {
     /// Opens or creates the database and reads all of it.
     pub(super) fn open(layout: &Layout, fsync: bool) -> Result<(Self, State), OpenError> {
-        let dir = layout.database();
-        let identity = *layout.identity.as_bytes();
-        let journal_end = if layout.is_new {
-            0
-        } else {
-            last_batch_in_journals(&dir, &identity)?
+        if layout.is_new {
+            let opened = Self::replay(layout, &layout.database(), fsync, 0)?;
+            layout.finish_creation()?;
+            return Ok(opened);
+        }
+        let end = journal_end(layout)?;
+        if end > 0 {
+            layout.begin_replay(end)?;
+        }
+        let opened = Self::replay(layout, &layout.database(), fsync, end)?;
+        layout.end_replay()?;
+        Ok(opened)
+    }
+
+    /// Reads all of a store that nobody has open, and leaves its files as they are.
+    pub(super) fn read(layout: &Layout) -> Result<State, OpenError> {
+        let end = journal_end(layout)?;
+        let copy = layout.copy_database()?;
+        let (_, state) = Self::replay(layout, copy.path(), false, end)?;
+        Ok(state)
+    }
+
+    /// Creates the database with a history that begins, and at first ends, at this revision.
+    pub(super) fn create(layout: &Layout, floor: u64, fsync: bool) -> Result<Self, OpenError> {
+        let create = || {
+            let log = Self::open_database(&layout.database(), *layout.identity.as_bytes(), fsync)?;
+            let mut batch = log.database.batch().durability(Some(log.durability));
+            batch.insert(&log.entries, FLOOR, floor.to_be_bytes());
+            batch.commit()?;
+            Ok(log)
         };
+        create().map_err(|fault: Fault| fault.at(layout.dir()))
+    }
+
+    /// Reads the database in `dir`, whose journals go on to `journal_end` at least.
+    fn replay(
+        layout: &Layout,
+        dir: &Path,
+        fsync: bool,
+        journal_end: u64,
+    ) -> Result<(Self, State), OpenError> {
+        let identity = *layout.identity.as_bytes();
         // A damaged file makes fjall panic in places.
         let (log, state) = catch_unwind(AssertUnwindSafe(|| {
-            let mut log = Self::open_database(&dir, identity, fsync)?;
+            let mut log = Self::open_database(dir, identity, fsync)?;
             let state = log.load()?;
             Ok((log, state))
         }))
         .unwrap_or_else(|_| Err(Fault::Damaged("reading it failed with a panic".to_owned())))
-        .map_err(|fault| fault.at(&dir))?;
+        .map_err(|fault| fault.at(layout.dir()))?;
         if journal_end > state.revision + 1 {
             return Err(OpenError::Damaged {
-                dir,
+                dir: layout.dir().to_owned(),
                 detail: format!(
                     "the journal cannot be read past revision {} but goes on to {journal_end} at least",
                     state.revision
                 ),
             });
-        }
-        if layout.is_new {
-            layout.finish_creation()?;
         }
         Ok((log, state))
     }
@@ -346,14 +378,16 @@ fn decode_version(encoded: &[u8], value: &[u8]) -> Result<(Key, u64, Option<Vers
     Ok((key, revision, new))
 }
 
-/// The highest first revision of all batches in the raw bytes of the journals; 0 without any.
-fn last_batch_in_journals(dir: &Path, identity: &[u8; 16]) -> Result<u64, OpenError> {
+/// The highest first revision of all batches that the journals held when they were last whole; 0 without any.
+fn journal_end(layout: &Layout) -> Result<u64, OpenError> {
+    let dir = layout.database();
     let io = |source| OpenError::Io {
-        path: dir.to_owned(),
+        path: dir.clone(),
         source,
     };
-    let mut last = 0;
-    for entry in std::fs::read_dir(dir).map_err(io)? {
+    let identity = layout.identity.as_bytes();
+    let mut last = layout.replay()?;
+    for entry in std::fs::read_dir(&dir).map_err(io)? {
         let path = entry.map_err(io)?.path();
         if path.extension().is_some_and(|extension| extension == "jnl") {
             let bytes = std::fs::read(&path).map_err(io)?;

@@ -5,11 +5,20 @@
 //! next one. So the store's size is bound by memory: values and keys of what is live, plus the
 //! history within [`Options`].
 
+mod backup;
+mod check;
 mod layout;
 mod log;
+mod restore;
+mod socket;
 mod state;
 mod watch;
 mod writer;
+
+pub use backup::{Backup, BackupError, verify};
+pub use check::{Report, check, read_backup};
+pub use restore::{RestoreError, Restored, restore};
+pub use socket::{BackupServer, OnlineError, online_backup};
 
 use crate::{
     Committed, Guard, Key, KeyRange, ListOptions, Op, Page, Store, StoreError, TxnError, Versioned,
@@ -68,6 +77,14 @@ pub enum OpenError {
         /// The id of that process, or `unknown`.
         process: String,
     },
+    /// There is no store to read.
+    #[error("there is no store in {}: {detail}", dir.display())]
+    Missing {
+        /// The folder.
+        dir: PathBuf,
+        /// What is there instead.
+        detail: &'static str,
+    },
     /// The folder holds something else.
     #[error("{} is no store: it has no FORMAT file but holds {found}; give an empty or a new folder", dir.display())]
     NotAStore {
@@ -87,7 +104,7 @@ pub enum OpenError {
         supported: u32,
     },
     /// Files were changed, cut or lost.
-    #[error("the store in {} is damaged: {detail}; restore it from a copy, or move it away to begin anew", dir.display())]
+    #[error("the store in {} is damaged: {detail}; move it away and restore a backup (joinery store restore), or begin anew without its objects", dir.display())]
     Damaged {
         /// The folder with the damaged files.
         dir: PathBuf,
@@ -155,6 +172,7 @@ impl Shared {
 ///
 /// Dropping it closes it: what was acknowledged is on disk, watches end, the folder is released.
 pub struct Embedded {
+    dir: PathBuf,
     shared: Arc<Shared>,
     /// None once the store is being closed.
     commands: Option<mpsc::Sender<Command>>,
@@ -200,6 +218,7 @@ impl Embedded {
                 source,
             })?;
         Ok(Self {
+            dir: dir.as_ref().to_owned(),
             shared,
             commands: Some(commands),
             writer: Some(thread),

@@ -158,6 +158,9 @@ async fn a_changed_byte_in_the_middle_is_found_or_harmless() {
             Err(error) => {
                 let message = error.to_string();
                 assert!(message.contains("is damaged"), "byte {at}: {message}");
+                // Nor at a second try, when the engine below has cut off what it could not read.
+                assert!(refusal(dir.path()).contains("is damaged"), "byte {at}");
+                fs::remove_file(dir.path().join("REPLAY")).unwrap();
                 refused += 1;
                 cut_short += usize::from(message.contains("cannot be read past revision"));
             }

@@ -1,6 +1,7 @@
 //! Tests of the embedded engine: the contract, a model, crashes and damage.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod backup;
 mod crash;
 mod damage;
 mod model;
