@@ -7,6 +7,7 @@ mod apply;
 mod builtins;
 mod guards;
 mod lifecycle;
+mod model;
 mod support;
 mod verbs;
 mod versions;

@@ -1,8 +1,12 @@
 //! Watches: where they begin, what they tell, and that nothing is lost between two of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use joinery_resource::Resource;
+use bytes::Bytes;
+use futures::StreamExt;
+use joinery_object::Change;
+use joinery_resource::{Resource, Watch, WatchItem};
 use joinery_store::{Embedded, Store};
 use serde_json::json;
 
@@ -177,4 +181,84 @@ async fn a_list_and_a_watch_from_it_miss_nothing_while_others_write() {
     for reader in readers {
         assert_eq!(reader.await.unwrap().len(), 200);
     }
+}
+
+/// The change and the frame of the next event.
+async fn framed(watch: &mut Watch) -> (Arc<Change>, Bytes) {
+    let item = tokio::time::timeout(Duration::from_secs(10), watch.next()).await;
+    match item.unwrap().unwrap() {
+        WatchItem::Event {
+            kind,
+            object,
+            change: Some(change),
+        } => {
+            let frame = change.frame(kind, &object);
+            (change, frame)
+        }
+        other => panic!("{other:?} was not made of a change"),
+    }
+}
+
+#[tokio::test]
+async fn an_event_is_made_and_encoded_once_for_all_watchers() {
+    let host = Host::start().await;
+    let widgets = host.widgets().await;
+    let mut watches = Vec::new();
+    for query in ["", "labelSelector=color=red", "resourceVersion=0"] {
+        watches.push(widgets.follow(query).await.0);
+    }
+    let mut object = widget("a", json!({}));
+    object["metadata"]["labels"] = json!({"color": "red"});
+    let before = version(&widgets.post(object).await.unwrap().object) - 1;
+    // One that comes later and is told what it missed.
+    let late = widgets.follow(&format!("resourceVersion={before}")).await.0;
+    watches.push(late);
+    let (change, frame) = framed(&mut watches[0]).await;
+    for watch in &mut watches[1..] {
+        let (same, shared) = framed(watch).await;
+        assert!(Arc::ptr_eq(&change, &same));
+        assert!(std::ptr::eq(frame.as_ptr(), shared.as_ptr()));
+    }
+}
+
+/// What a watcher does not read is not kept for it: when the history has passed it by, it is told so, and nobody waited.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watcher_that_does_not_read_is_ended_and_slows_nobody() {
+    let host = Host::start().await;
+    let widgets = host.widgets().await;
+    let mut slow = widgets.follow("").await;
+    let mut quick = widgets.follow("").await;
+    let reader = tokio::spawn(async move {
+        let mut told = 0;
+        while quick.next().await != "MODIFIED last" {
+            told += 1;
+        }
+        told
+    });
+    widgets.post(widget("last", json!({}))).await.unwrap();
+    // 80 MB, where the history of a resource holds 64.
+    let color = "x".repeat(1 << 20);
+    for n in 0..80 {
+        let object = widget("large", json!({"color": format!("{n}{color}")}));
+        let written = if n == 0 {
+            widgets.post(object).await
+        } else {
+            widgets.merge("large", object).await
+        };
+        written.unwrap();
+    }
+    widgets
+        .merge("last", json!({"spec": {"size": 2}}))
+        .await
+        .unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(20), reader).await;
+    assert_eq!(told.unwrap().unwrap(), 81);
+    assert_eq!(slow.take(2).await, ["ERROR 410", "END"]);
+    // It lists, and goes on.
+    let list = widgets.all("").await.unwrap();
+    let mut again = widgets
+        .follow(&format!("resourceVersion={}", list.resource_version))
+        .await;
+    widgets.remove("large").await.unwrap();
+    assert_eq!(again.next().await, "DELETED large");
 }

@@ -10,6 +10,7 @@ mod auth;
 mod delegated;
 mod discovery;
 mod errors;
+mod fuzz;
 mod harness;
 mod lifecycle;
 mod representations;
