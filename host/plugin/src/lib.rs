@@ -26,7 +26,11 @@ mod state;
 mod ticker;
 
 pub use compile::{Compile, compile_child_main};
-pub use delivery::{DeliveryError, DirectorySource, PluginFile, PluginSet};
+pub use delivery::{
+    ConfigMapContents, DIGEST_ANNOTATION, DeliveryError, DirectorySource, MAX_ANNOTATIONS,
+    MAX_CONFIG_MAP, PLUGIN_LABEL, PackedConfigMap, PluginConfigMap, PluginFile, PluginSet,
+    SIGNATURE_ANNOTATION,
+};
 pub use description::{Description, ResourceDescription, Shape};
 pub use error::{CallError, LoadError, SetupError};
 pub use generation::Generation;

@@ -15,6 +15,8 @@ use crate::settings::HostSettings;
 
 /// The largest settings file, in bytes.
 const MAX_SETTINGS: u64 = 1 << 20;
+/// The largest file of a digest or a signature, in bytes.
+const MAX_BESIDE: u64 = 4 << 10;
 
 /// The plugins that there ought to be.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,12 +36,34 @@ pub struct PluginFile {
     pub bytes: Bytes,
     /// From the file beside it; all defaults when there is none.
     pub settings: HostSettings,
+    /// Base64 of a signature over `sha256:` and the digest; whether it is good, and whether there must be one, the
+    /// [`Runtime`](crate::Runtime) decides.
+    pub signature: Option<String>,
+}
+
+impl PluginFile {
+    /// A component of that name, without a signature.
+    pub fn new(name: &str, bytes: Bytes, settings: HostSettings) -> Self {
+        Self {
+            name: name.to_owned(),
+            digest: digest(&bytes),
+            bytes,
+            settings,
+            signature: None,
+        }
+    }
 }
 
 impl PartialEq for PluginFile {
     fn eq(&self, other: &Self) -> bool {
         // The digest stands for the bytes.
-        (&self.name, &self.digest, &self.settings) == (&other.name, &other.digest, &other.settings)
+        (&self.name, &self.digest, &self.settings, &self.signature)
+            == (
+                &other.name,
+                &other.digest,
+                &other.settings,
+                &other.signature,
+            )
     }
 }
 
@@ -59,6 +83,16 @@ pub enum DeliveryError {
     File {
         /// Its name in the directory.
         file: String,
+        /// What is wrong and what is allowed.
+        message: String,
+    },
+    /// A ConfigMap has the wrong form.
+    #[error("ConfigMap {namespace}/{name}: {message}")]
+    ConfigMap {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
         /// What is wrong and what is allowed.
         message: String,
     },
@@ -154,23 +188,42 @@ impl Scanner {
         files: &[String],
         settings: &[String],
     ) -> Result<PluginFile, DeliveryError> {
-        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if name.is_empty() || name.len() > 63 || !name.chars().all(legal) {
-            let message = "a plugin's name has 1 to 63 letters, digits, '-', '_' and '.'";
-            return Err(fault(&files[0], message));
-        }
+        check_name(name).map_err(|message| fault(&files[0], message))?;
         let file = only(files)?;
         let settings = match settings {
             [] => HostSettings::default(),
             settings => self.settings(only(settings)?)?,
         };
         let (digest, bytes) = self.component(file)?;
+        if let Some((file, stated)) = self.beside(name, "sha256")? {
+            // As sha256sum writes it, the name of the file follows.
+            let stated = stated.split_whitespace().next().unwrap_or_default();
+            check_digest(stated, &digest).map_err(|message| fault(&file, message))?;
+        }
+        let signature = self.beside(name, "sig")?;
         Ok(PluginFile {
             name: name.to_owned(),
             digest,
             bytes,
             settings,
+            signature: signature.map(|(_, text)| text.trim().to_owned()),
         })
+    }
+
+    /// Name and text of the plugin's small file with this extension, if there is one.
+    fn beside(
+        &self,
+        name: &str,
+        extension: &str,
+    ) -> Result<Option<(String, String)>, DeliveryError> {
+        let file = format!("{name}.{extension}");
+        let path = self.dir.join(&file);
+        if fs::metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return Ok(None);
+        }
+        let bytes = read(&path, MAX_BESIDE).map_err(|error| fault(&file, error))?;
+        let text = String::from_utf8(bytes).map_err(|_| fault(&file, "is no text in UTF-8"))?;
+        Ok(Some((file, text)))
     }
 
     fn settings(&self, file: &str) -> Result<HostSettings, DeliveryError> {
@@ -209,6 +262,31 @@ impl Scanner {
     }
 }
 
+/// What a plugin may be called.
+pub(super) fn check_name(name: &str) -> Result<(), &'static str> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.len() > 63 || !name.chars().all(legal) {
+        return Err("a plugin's name has 1 to 63 letters, digits, '-', '_' and '.'");
+    }
+    Ok(())
+}
+
+/// Compares the digest that is stated, with or without `sha256:` before it, to that of the bytes.
+pub(super) fn check_digest(stated: &str, found: &str) -> Result<(), String> {
+    let hex = stated.strip_prefix("sha256:").unwrap_or(stated);
+    if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(format!(
+            "{stated:?} is no digest: sha256: and 64 hex digits are"
+        ));
+    }
+    if !hex.eq_ignore_ascii_case(found) {
+        return Err(format!(
+            "says {stated}, but the component has sha256:{found}: they do not belong together"
+        ));
+    }
+    Ok(())
+}
+
 fn fault(file: &str, message: impl ToString) -> DeliveryError {
     DeliveryError::File {
         file: file.to_owned(),
@@ -234,7 +312,8 @@ fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     bounded(File::open(path)?, limit)
 }
 
-fn unpack(bytes: &[u8]) -> io::Result<Vec<u8>> {
+/// Unpacks zstd, up to the bound of components.
+pub(super) fn unpack(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let decoder = zstd::stream::read::Decoder::with_buffer(bytes)?;
     bounded(decoder, MAX_BYTES).map_err(|error| io::Error::other(format!("unpacking: {error}")))
 }
@@ -329,6 +408,28 @@ mod tests {
         assert!(error(&set, "two settings").contains("a plugin's name has"));
         assert_eq!(error(&set, "folder"), "folder.wasm: is no file");
         assert!(error(&set, "dangling").starts_with("dangling.wasm: No such file"));
+    }
+
+    #[test]
+    fn a_digest_beside_a_plugin_is_checked_and_a_signature_is_taken_along() {
+        let good = format!("{}  good.wasm\n", digest(b"x"));
+        let bad = format!("sha256:{}", digest(b"y"));
+        let (dir, mut scanner) = dir(&[
+            ("good.wasm", b"x"),
+            ("good.sha256", good.as_bytes()),
+            ("good.sig", b"c2ln\n"),
+            ("bad.wasm", b"x"),
+            ("bad.sha256", bad.as_bytes()),
+            ("odd.wasm", b"x"),
+            ("odd.sha256", b"?"),
+        ]);
+        let set = scanner.scan().unwrap();
+        let good = set.plugins["good"].as_ref().unwrap();
+        assert_eq!(good.signature.as_deref(), Some("c2ln"));
+        assert!(error(&set, "bad").starts_with("bad.sha256: says sha256:"));
+        assert!(error(&set, "odd").starts_with("odd.sha256: \"?\" is no digest"));
+        fs::write(dir.path().join("good.sig"), "bmV3").unwrap();
+        assert_ne!(scanner.scan().unwrap(), set, "a signature is seen alone");
     }
 
     #[test]
