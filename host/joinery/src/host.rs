@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use joinery_plugin::{Compile, DirectorySource, Runtime, RuntimeOptions};
+use joinery_plugin::{Compile, DirectorySource, Policy, Runtime, RuntimeOptions};
 use joinery_resource::{Catalog, SharedAuthorizer, Storage};
 use joinery_server::{Authentication, Config, Health, Limits, Server, ServingSource, SharedTrust};
 use joinery_source::Upstream;
@@ -24,6 +24,8 @@ use crate::sources::Sources;
 pub(crate) struct Parts {
     /// Folders.
     pub(crate) common: Common,
+    /// What plugins may do.
+    pub(crate) policy: Policy,
     /// Where to listen.
     pub(crate) listen: SocketAddr,
     /// What is served besides the plugins.
@@ -75,6 +77,7 @@ impl Host {
                 args: vec!["compile".into()],
             },
             workers: None,
+            policy: parts.policy,
         })?;
         let manager = Arc::new(Manager::new(Context {
             runtime,

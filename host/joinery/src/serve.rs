@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use joinery_plugin::Grants;
 use joinery_resource::{Catalog, Storage};
 use joinery_server::{
     Authentication, ClientCertificates, FrontProxyHeaders, Health, ServingSource, SharedTrust,
@@ -23,6 +24,10 @@ const ORPHANS_EVERY: Duration = Duration::from_secs(60);
 
 /// Serves until `stop`.
 pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
+    let policy = options.common.policy.read(Grants::default())?;
+    if options.common.policy.plugin_grants.is_none() {
+        warn!("no plugin is granted anything: say --plugin-grants FILE");
+    }
     let client = client(&options).await?;
     let trust = SharedTrust::new(Trust::default());
     follow_cluster_trust(client.clone(), trust.clone()).await?;
@@ -41,6 +46,7 @@ pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
     tokens.register(&mut registry);
     let host = Host::start(Parts {
         common: options.common,
+        policy,
         listen: options.listen,
         catalog: Arc::new(Catalog::new()),
         upstream: Arc::new(RoutedUpstream::new(storage.clone(), cluster)),

@@ -91,10 +91,7 @@ impl Service {
         context: &Arc<Context>,
         plugin: PluginFile,
     ) -> Result<usize> {
-        let generation = context
-            .runtime
-            .load(&plugin.name, plugin.bytes, plugin.settings)
-            .await?;
+        let generation = context.runtime.load(plugin).await?;
         // What cannot take its place need not be prepared.
         self.check(context, &generation)?;
         let mut ready = Vec::new();

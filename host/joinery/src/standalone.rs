@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use joinery_plugin::Grants;
 use joinery_resource::builtin::{self, BuiltinOptions};
 use joinery_resource::{Catalog, MASTERS, StoredUpstream, User};
 use joinery_server::{
@@ -25,6 +26,8 @@ const READY_POLL: Duration = Duration::from_millis(20);
 
 /// Serves until `stop`; writes the kubeconfig once everything is ready.
 pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<()> {
+    // Only the administrator reaches it, and there is nothing behind it.
+    let policy = options.common.policy.read(Grants::everything())?;
     let identity = Identity::ensure(&options.common.data_dir.join("identity"))?;
     let store = open_store(&options.common.data_dir)?;
     let catalog = Arc::new(Catalog::new());
@@ -49,6 +52,7 @@ pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<
     };
     let host = Host::start(Parts {
         common: options.common,
+        policy,
         listen: options.listen,
         catalog,
         upstream: Arc::new(StoredUpstream::new(builtins.storage.clone())),

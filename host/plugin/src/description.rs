@@ -13,6 +13,7 @@ use crate::declared::{
     Declared, DeclaredRelation, DeclaredResource, DeclaredShape, DeclaredSource,
 };
 use crate::inspect::Exported;
+use crate::policy::{Grant, source_name};
 
 /// All that a plugin serves and reads.
 #[derive(Debug)]
@@ -21,6 +22,31 @@ pub struct Description {
     pub resources: Vec<ResourceDescription>,
     /// What its views read.
     pub sources: Vec<SourceSpec>,
+}
+
+impl Description {
+    /// What it asks for and is not granted, one sentence each.
+    pub(crate) fn denied(&self, grant: &Grant) -> Vec<String> {
+        let groups: BTreeSet<&str> = self
+            .resources
+            .iter()
+            .map(|resource| &*resource.definition.gvr.group)
+            .filter(|group| !grant.allows_group(group))
+            .collect();
+        let sources: BTreeSet<String> = self
+            .sources
+            .iter()
+            .filter(|source| !grant.allows_source(&source.gvr))
+            .map(|source| source_name(&source.gvr))
+            .collect();
+        let groups = groups
+            .into_iter()
+            .map(|group| format!("to claim resources in group {group:?}"));
+        let sources = sources
+            .into_iter()
+            .map(|source| format!("to read the source {source:?}"));
+        groups.chain(sources).collect()
+    }
 }
 
 /// One resource that a plugin serves.

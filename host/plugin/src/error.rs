@@ -1,6 +1,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::policy::SignatureError;
+
 /// Why a plugin was not loaded. Each says what is wrong and what is allowed; the serving generation, if there is one,
 /// stays.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +67,14 @@ pub enum LoadError {
     /// What it says of itself cannot be.
     #[error("its description is not valid: {}", .0.join("; "))]
     Description(Vec<String>),
+    /// It claims or reads what the operator has not granted it.
+    #[error(
+        "the operator has not granted it what it asks for: {}; grants are the file of --plugin-grants", .0.join("; ")
+    )]
+    NotGranted(Vec<String>),
+    /// The host has trusted keys, and none of them signed it.
+    #[error("not trusted: {0}")]
+    Signature(#[from] SignatureError),
     /// The same question had two answers.
     #[error(
         "not deterministic: two instances gave different answers to {0}. A view is a pure function: no clock, no \

@@ -6,12 +6,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
-use joinery_object::{GroupVersionResource, Status};
-use joinery_resource::{Admit, Lookup, Review, Verdict};
+use joinery_object::{GroupVersionResource, ObjectKey, Status};
+use joinery_resource::{Admit, Lookup, LookupList, Review, Verdict};
 use joinery_view::{CombineResult, Group, Join, JoinError, Selection, SharedJoin, Side, ViewSpec};
 
 use crate::description::{Description, Shape};
 use crate::error::CallError;
+use crate::policy::{Grant, source_name};
 use crate::pool::{Instance, Pool, Stats};
 use crate::settings::HostSettings;
 use crate::state::Lookups;
@@ -27,6 +28,7 @@ pub struct Generation {
     digest: String,
     settings: HostSettings,
     description: Description,
+    grant: Arc<Grant>,
     pool: Arc<Pool>,
 }
 
@@ -35,12 +37,14 @@ impl Generation {
         digest: String,
         settings: HostSettings,
         description: Description,
+        grant: Grant,
         pool: Arc<Pool>,
     ) -> Arc<Self> {
         Arc::new(Self {
             digest,
             settings,
             description,
+            grant: Arc::new(grant),
             pool,
         })
     }
@@ -63,6 +67,11 @@ impl Generation {
     /// What it serves and reads.
     pub fn description(&self) -> &Description {
         &self.description
+    }
+
+    /// What the operator grants it.
+    pub fn grant(&self) -> &Grant {
+        &self.grant
     }
 
     /// How its calls have gone.
@@ -90,6 +99,7 @@ impl Generation {
         let kinds = self.description.resources.iter();
         Arc::new(PluginAdmit {
             pool: self.pool.clone(),
+            grant: self.grant.clone(),
             kinds: kinds
                 .map(|r| (r.definition.gvr.clone(), r.definition.kind.as_str().into()))
                 .collect(),
@@ -246,6 +256,7 @@ fn join_error(error: CallError) -> JoinError {
 
 struct PluginAdmit {
     pool: Arc<Pool>,
+    grant: Arc<Grant>,
     kinds: Vec<(GroupVersionResource, Arc<str>)>,
 }
 
@@ -264,8 +275,14 @@ impl Admit for PluginAdmit {
                 self.pool.name
             )));
         };
+        let own = self.kinds.iter().map(|(gvr, _)| gvr.clone()).collect();
         let lookups = Lookups {
-            lookup,
+            lookup: Arc::new(GrantedLookup {
+                lookup,
+                plugin: self.pool.name.clone(),
+                grant: self.grant.clone(),
+                own,
+            }),
             host: tokio::runtime::Handle::current(),
         };
         let admitted = self
@@ -282,6 +299,49 @@ impl Admit for PluginAdmit {
             CallError::TimedOut { .. } => Status::timeout(&error.to_string()),
             CallError::Trapped { .. } => Status::internal(error),
         })?
+    }
+}
+
+/// Look-ups within the grants, and of the plugin's own resources.
+struct GrantedLookup {
+    lookup: Arc<dyn Lookup>,
+    plugin: String,
+    grant: Arc<Grant>,
+    own: Vec<GroupVersionResource>,
+}
+
+impl GrantedLookup {
+    fn check(&self, gvr: &GroupVersionResource) -> Result<(), Status> {
+        if self.grant.allows_source(gvr) || self.own.contains(gvr) {
+            return Ok(());
+        }
+        let message = format!(
+            "the operator has not granted plugin {} the source {:?}",
+            self.plugin,
+            source_name(gvr)
+        );
+        Err(Status::forbidden(gvr, "", &message))
+    }
+}
+
+#[async_trait]
+impl Lookup for GrantedLookup {
+    async fn get(
+        &self,
+        gvr: &GroupVersionResource,
+        key: &ObjectKey,
+    ) -> Result<Option<Bytes>, Status> {
+        self.check(gvr)?;
+        self.lookup.get(gvr, key).await
+    }
+
+    async fn list(
+        &self,
+        gvr: &GroupVersionResource,
+        options: &LookupList,
+    ) -> Result<(Vec<Bytes>, bool), Status> {
+        self.check(gvr)?;
+        self.lookup.list(gvr, options).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! Plugins: WebAssembly components, loaded, bounded and called.
 //!
-//! A [`Runtime`] turns the bytes of a component and the operator's [`HostSettings`] into a [`Generation`], which says
+//! A [`Runtime`] turns a [`PluginFile`], within the operator's [`Policy`], into a [`Generation`], which says
 //! what it serves ([`Description`]) and implements [`Join`](joinery_view::Join) and [`Admit`](joinery_resource::Admit).
 //! A [`DirectorySource`] says which plugins there ought to be. Who puts generations into service is the binary.
 //!
@@ -18,6 +18,7 @@ mod error;
 mod generation;
 mod inspect;
 mod output;
+mod policy;
 mod pool;
 mod runtime;
 mod sample;
@@ -34,6 +35,7 @@ pub use delivery::{
 pub use description::{Description, ResourceDescription, Shape};
 pub use error::{CallError, LoadError, SetupError};
 pub use generation::Generation;
+pub use policy::{Grant, Grants, KeyError, Policy, SignatureError, SigningKey, TrustedKeys};
 pub use pool::Stats;
 pub use runtime::{Runtime, RuntimeOptions};
 pub use settings::{HostSettings, Limits, Reuse};

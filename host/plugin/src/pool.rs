@@ -130,6 +130,7 @@ struct Counters {
     timed_out: AtomicU64,
     busy: AtomicU64,
     instances: AtomicU64,
+    memory: AtomicU64,
 }
 
 /// How a plugin's calls have gone since it was loaded.
@@ -147,6 +148,8 @@ pub struct Stats {
     pub instances: u64,
     /// Instances that wait for their next call.
     pub warm: u64,
+    /// The most memory that an instance had after a call, in bytes.
+    pub memory: u64,
 }
 
 /// A configured instance.
@@ -269,6 +272,8 @@ impl Pool {
             instance.store.data_mut().lookups = lookups;
             instance.store.set_epoch_deadline(1);
             let outcome = call(&mut instance).await;
+            let memory = instance.store.data().memory.used as u64;
+            pool.counters.memory.fetch_max(memory, Ordering::Relaxed);
             instance.store.data_mut().lookups = None;
             match outcome {
                 Ok(answer) => {
@@ -406,6 +411,7 @@ impl Pool {
             timed_out,
             busy,
             instances,
+            memory,
         } = &self.counters;
         Stats {
             calls: calls.load(Ordering::Relaxed),
@@ -414,6 +420,7 @@ impl Pool {
             busy: busy.load(Ordering::Relaxed),
             instances: instances.load(Ordering::Relaxed),
             warm: self.idle.lock().len() as u64,
+            memory: memory.load(Ordering::Relaxed),
         }
     }
 

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use bytes::Bytes;
 use joinery_view::ViewSpec;
 use sha2::{Digest, Sha256};
 use wasmtime::component::Linker;
@@ -12,14 +11,15 @@ use wasmtime::component::Linker;
 use crate::abi::{self, Indices};
 use crate::cache::Cache;
 use crate::compile::{Compile, Compiler};
+use crate::delivery::PluginFile;
 use crate::description::{self, Shape};
 use crate::engine;
 use crate::error::{LoadError, SetupError};
 use crate::generation::Generation;
 use crate::inspect::inspect;
+use crate::policy::Policy;
 use crate::pool::{Failed, Instance, Parts, Pool, Shared};
 use crate::sample;
-use crate::settings::HostSettings;
 use crate::state::State;
 use crate::ticker::Ticker;
 
@@ -32,12 +32,15 @@ pub struct RuntimeOptions {
     pub compile: Compile,
     /// Threads for guests. None: one per core.
     pub workers: Option<usize>,
+    /// What plugins may do.
+    pub policy: Policy,
 }
 
 /// Runs plugins.
 pub struct Runtime {
     shared: Arc<Shared>,
     compiler: Compiler,
+    policy: Policy,
     guests: Option<tokio::runtime::Runtime>,
 }
 
@@ -66,25 +69,34 @@ impl Runtime {
         Ok(Self {
             shared,
             compiler: Compiler::new(options.compile, cache),
+            policy: options.policy,
             guests: Some(guests),
         })
     }
 
-    /// Loads a component: checks its bounds, compiles it, asks what it is, and checks that too. What is returned serves
-    /// nobody yet.
+    /// Loads a plugin: checks its signature and its bounds, compiles it, asks what it is, and checks that too. What is
+    /// returned serves nobody yet.
     ///
     /// # Errors
     /// See [`LoadError`].
-    pub async fn load(
-        &self,
-        name: &str,
-        component: Bytes,
-        settings: HostSettings,
-    ) -> Result<Arc<Generation>, LoadError> {
+    pub async fn load(&self, plugin: PluginFile) -> Result<Arc<Generation>, LoadError> {
+        let PluginFile {
+            name,
+            bytes: component,
+            settings,
+            signature,
+            ..
+        } = plugin;
         let bytes = component.clone();
-        let read =
-            tokio::task::spawn_blocking(move || Ok((inspect(&bytes)?, digest(&bytes)))).await;
-        let (exported, digest) = read.map_err(|error| LoadError::Host(error.to_string()))??;
+        // What the file says of its digest is not believed.
+        let digested = tokio::task::spawn_blocking(move || digest(&bytes)).await;
+        let digest = digested.map_err(|error| LoadError::Host(error.to_string()))?;
+        if let Some(keys) = &self.policy.trusted_keys {
+            keys.verify(&digest, signature.as_deref())?;
+        }
+        let bytes = component.clone();
+        let inspected = tokio::task::spawn_blocking(move || inspect(&bytes)).await;
+        let exported = inspected.map_err(|error| LoadError::Host(error.to_string()))??;
         let compiled = self
             .compiler
             .component(&self.shared.engine, &component, &digest)
@@ -97,7 +109,7 @@ impl Runtime {
             .map_err(link)?;
         let indices = Indices::new(&pre, exported).map_err(link)?;
         let parts = Parts {
-            name: name.to_owned(),
+            name: name.clone(),
             pre,
             indices,
             settings: settings.guest_text(),
@@ -113,6 +125,11 @@ impl Runtime {
             .map_err(load_error)?;
         let description = description::check(&declared, exported, &settings.any_namespace)
             .map_err(LoadError::Description)?;
+        let grant = self.policy.grants.of(&name);
+        let denied = description.denied(&grant);
+        if !denied.is_empty() {
+            return Err(LoadError::NotGranted(denied));
+        }
         let views: Vec<ViewSpec> = description
             .resources
             .iter()
@@ -124,7 +141,7 @@ impl Runtime {
         if !views.is_empty() {
             deterministic(&pool, Arc::new(views)).await?;
         }
-        Ok(Generation::new(digest, settings, description, pool))
+        Ok(Generation::new(digest, settings, description, grant, pool))
     }
 }
 

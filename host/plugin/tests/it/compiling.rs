@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use joinery_plugin::{Compile, HostSettings, Runtime, RuntimeOptions, SetupError};
+use joinery_plugin::{
+    Compile, HostSettings, PluginFile, Policy, Runtime, RuntimeOptions, SetupError,
+};
 
 use crate::guests::{compiler, guest};
 
@@ -14,6 +16,7 @@ fn runtime(dir: &std::path::Path, compile: Compile) -> Result<Runtime, SetupErro
         cache_dir: Some(dir.to_owned()),
         compile,
         workers: Some(1),
+        policy: Policy::allow_all(),
     })
 }
 
@@ -44,11 +47,11 @@ async fn a_component_is_compiled_once_and_found_again() {
     let load = async |compile| {
         let runtime = runtime(&dir, compile).unwrap();
         runtime
-            .load(
+            .load(PluginFile::new(
                 "cluster_task",
                 guest("cluster_task"),
                 HostSettings::default(),
-            )
+            ))
             .await
     };
     assert!(
@@ -94,11 +97,11 @@ async fn old_artefacts_go() {
     }
     let runtime = runtime(dir.path(), compiler()).unwrap();
     runtime
-        .load(
+        .load(PluginFile::new(
             "cluster_task",
             guest("cluster_task"),
             HostSettings::default(),
-        )
+        ))
         .await
         .unwrap();
     let left = compiled(dir.path());
@@ -134,11 +137,11 @@ async fn a_compiler_that_is_not_there_is_named() {
     };
     let runtime = runtime(dir.path(), missing).unwrap();
     let error = runtime
-        .load(
+        .load(PluginFile::new(
             "cluster_task",
             guest("cluster_task"),
             HostSettings::default(),
-        )
+        ))
         .await
         .unwrap_err();
     assert!(

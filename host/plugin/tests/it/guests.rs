@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use joinery_object::GroupVersionResource;
-use joinery_plugin::{Compile, Generation, HostSettings, LoadError, Runtime, RuntimeOptions};
+use joinery_plugin::{
+    Compile, Generation, HostSettings, LoadError, PluginFile, Policy, Runtime, RuntimeOptions,
+};
 use joinery_view::{Group, SharedJoin};
 use serde_json::{Value, json};
 
@@ -66,6 +68,7 @@ pub(crate) fn runtime() -> &'static Runtime {
             cache_dir: None,
             compile: compiler(),
             workers: Some(2),
+            policy: Policy::allow_all(),
         })
         .unwrap()
     })
@@ -76,7 +79,15 @@ pub(crate) fn settings(value: Value) -> HostSettings {
 }
 
 pub(crate) async fn load(name: &str, value: Value) -> Result<Arc<Generation>, LoadError> {
-    runtime().load(name, guest(name), settings(value)).await
+    load_bytes(name, guest(name), settings(value)).await
+}
+
+pub(crate) async fn load_bytes(
+    name: &str,
+    bytes: Bytes,
+    settings: HostSettings,
+) -> Result<Arc<Generation>, LoadError> {
+    runtime().load(PluginFile::new(name, bytes, settings)).await
 }
 
 /// The view of the misbehaving guest, with these settings of the host's.

@@ -3,7 +3,7 @@
 use joinery_plugin::{HostSettings, LoadError, Shape};
 use serde_json::{Value, json};
 
-use crate::guests::{guest, load, runtime, settings};
+use crate::guests::{guest, load, load_bytes, settings};
 
 async fn refused(value: Value) -> String {
     load("test_guest", value).await.unwrap_err().to_string()
@@ -78,8 +78,7 @@ async fn files_that_are_no_plugin_are_refused() {
             "does not fit the contract joinery:plugin@0.1: ",
         ),
     ] {
-        let error = runtime()
-            .load("bad", bytes, HostSettings::default())
+        let error = load_bytes("bad", bytes, HostSettings::default())
             .await
             .unwrap_err()
             .to_string();
@@ -95,8 +94,7 @@ async fn damage_inside_is_found_by_the_compiler() {
         (instance $i)
         (export "joinery:plugin/setup@0.1.0" (instance $i)) (export "joinery:plugin/join@0.1.0" (instance $i)))"#;
     let bytes = wat::parse_str(text).unwrap();
-    let error = runtime()
-        .load("bad", bytes.into(), HostSettings::default())
+    let error = load_bytes("bad", bytes.into(), HostSettings::default())
         .await
         .unwrap_err();
     assert!(
@@ -123,15 +121,13 @@ async fn a_start_function_that_never_ends_is_ended() {
         (export "joinery:plugin/admission@0.1.0" (instance $admission)))"#;
     let bytes = bytes::Bytes::from(wat::parse_str(text).unwrap());
     let limits = settings(json!({"limits": {"callSeconds": 1}}));
-    let error = runtime()
-        .load("bad", bytes.clone(), limits)
+    let error = load_bytes("bad", bytes.clone(), limits)
         .await
         .unwrap_err()
         .to_string();
     assert_eq!(error, "failed while it was loaded: no answer within 1s");
     let ended = wat::parse_str(text.replace("(loop (br 0))", "(nop)")).unwrap();
-    let error = runtime()
-        .load("bad", ended.into(), HostSettings::default())
+    let error = load_bytes("bad", ended.into(), HostSettings::default())
         .await
         .unwrap_err()
         .to_string();
