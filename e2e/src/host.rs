@@ -113,7 +113,9 @@ impl Host {
                     .arg("--tls-cert-file")
                     .arg(&serving.certificate)
                     .arg("--tls-private-key-file")
-                    .arg(&serving.key);
+                    .arg(&serving.key)
+                    .arg("--plugin-grants")
+                    .arg(self.grants()?);
             }
         }
         command
@@ -126,6 +128,15 @@ impl Host {
             .arg(&self.plugins);
         self.process = Some(Process::start(&self.name, &self.logs, GRACE, &mut command)?);
         Ok(())
+    }
+
+    /// Writes what plugins are granted: the groups of this project, and to read anything. That those which are bundled get
+    /// along with what deploy/ grants them is a test of their own.
+    fn grants(&self) -> Result<PathBuf> {
+        let path = self.data.join("grants.yaml");
+        let grants = "plugins: {\"*\": {groups: [\"*.example.com\"], sources: [\"*\"]}}\n";
+        fs::write(&path, grants).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
     }
 
     /// Ends the process as an operator does (SIGTERM), or as a crash does.
