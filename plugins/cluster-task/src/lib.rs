@@ -2,20 +2,20 @@
 //! so it is not deleted while one does.
 
 mod describe;
-mod settings;
 
 use joinery_sdk::time::parse_duration;
 use joinery_sdk::{
-    Admission, Cause, Description, Failure, GroupVersionResource, Kubernetes, ListOptions,
-    Operation, Plugin, Review, Verdict,
+    Admission, Cause, Description, Failure, GroupVersion, GroupVersionResource, Kubernetes,
+    ListOptions, Operation, Plugin, Review, Verdict,
 };
 use serde::Deserialize;
 
-use crate::settings::Settings;
+/// The API group of ClusterTasks and CustomTasks, unless the operator sets another.
+const GROUP: &str = "aggregated.tasks.example.com";
 
 /// The plugin.
 pub struct ClusterTasks {
-    settings: Settings,
+    settings: GroupVersion,
 }
 
 #[derive(Deserialize)]
@@ -44,7 +44,7 @@ struct Metadata {
 impl Plugin for ClusterTasks {
     fn configure(settings: &str) -> Result<Self, String> {
         Ok(Self {
-            settings: Settings::parse(settings)?,
+            settings: GroupVersion::from_settings(settings, GROUP, "v1")?,
         })
     }
 
@@ -74,7 +74,7 @@ impl ClusterTasks {
     /// Refuses while a CustomTask refers to it. The host repeats the question when the answer changed before the
     /// ClusterTask is gone, so that a racing create is never left with a dangling reference.
     fn unused(&self, name: &str, kubernetes: &dyn Kubernetes) -> Result<(), Failure> {
-        let Settings { group, version } = &self.settings;
+        let GroupVersion { group, version } = &self.settings;
         let users = kubernetes.list(
             &GroupVersionResource::new(group, version, "customtasks"),
             &ListOptions {

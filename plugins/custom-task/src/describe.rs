@@ -1,10 +1,8 @@
-use joinery_sdk::{ApiResource, Column, Description, Shape, Subresource};
-
-use crate::settings::Settings;
+use joinery_sdk::{ApiResource, Column, Description, GroupVersion, Shape, Subresource};
 
 const SCHEMA: &str = include_str!("schema.json");
 
-pub(crate) fn description(settings: &Settings) -> Description {
+pub(crate) fn description(settings: &GroupVersion) -> Description {
     let resource = ApiResource {
         group: settings.group.clone(),
         version: settings.version.clone(),

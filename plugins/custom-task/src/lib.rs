@@ -3,27 +3,28 @@
 mod conditions;
 mod defaults;
 mod describe;
-mod settings;
 
 use joinery_sdk::time::Timestamp;
 use joinery_sdk::{
-    Admission, Cause, Description, Failure, GroupVersionResource, Kubernetes, ObjectKey, Operation,
-    Plugin, Review, Verdict,
+    Admission, Cause, Description, Failure, GroupVersion, GroupVersionResource, Kubernetes,
+    ObjectKey, Operation, Plugin, Review, Verdict,
 };
 use serde_json::{Map, Value};
 
 use crate::defaults::ClusterTask;
-use crate::settings::Settings;
+
+/// The API group of ClusterTasks and CustomTasks, unless the operator sets another.
+const GROUP: &str = "aggregated.tasks.example.com";
 
 /// The plugin.
 pub struct CustomTasks {
-    settings: Settings,
+    settings: GroupVersion,
 }
 
 impl Plugin for CustomTasks {
     fn configure(settings: &str) -> Result<Self, String> {
         Ok(Self {
-            settings: Settings::parse(settings)?,
+            settings: GroupVersion::from_settings(settings, GROUP, "v1")?,
         })
     }
 
@@ -99,7 +100,7 @@ impl CustomTasks {
         if !new && !defaults::lacks(&task["spec"]) {
             return Ok(None);
         }
-        let Settings { group, version } = &self.settings;
+        let GroupVersion { group, version } = &self.settings;
         let found = kubernetes.get(
             &GroupVersionResource::new(group, version, "clustertasks"),
             &ObjectKey {

@@ -7,7 +7,7 @@
 
 pub mod setup {
     wit_bindgen::generate!({
-        path: "../../wit/v0.1",
+        path: "wit/v0.1",
         inline: "
             package joinery:sdk;
             world setup {
@@ -26,7 +26,7 @@ pub mod setup {
 
 pub mod join {
     wit_bindgen::generate!({
-        path: "../../wit/v0.1",
+        path: "wit/v0.1",
         inline: "
             package joinery:sdk;
             world join {
@@ -46,7 +46,7 @@ pub mod join {
 
 pub mod admission {
     wit_bindgen::generate!({
-        path: "../../wit/v0.1",
+        path: "wit/v0.1",
         inline: "
             package joinery:sdk;
             world admission {

@@ -56,6 +56,7 @@ mod fields;
 mod kubernetes;
 pub mod log;
 mod plugin;
+mod settings;
 pub mod time;
 mod view;
 
@@ -71,6 +72,7 @@ pub use failure::{Cause, Failure};
 pub use fields::Fields;
 pub use kubernetes::{Kubernetes, ListOptions, ObjectKey, ObjectList};
 pub use plugin::{Plugin, parse_settings};
+pub use settings::GroupVersion;
 pub use view::{Branch, Group, Selection, Side, View};
 #[doc(hidden)]
 pub use wit_bindgen::rt;
