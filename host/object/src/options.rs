@@ -110,11 +110,19 @@ impl ListOptions {
     /// 400 for what cannot be read (selectors, numbers, a resource version that is no number, a continue token with a
     /// resource version), 422 for options that contradict each other.
     pub fn from_query(query: &Query) -> Result<Self, Status> {
+        Self::read(query, query.boolean("watch").unwrap_or_default())
+    }
+
+    /// As [`Self::from_query`], where the path decides whether it is a watch.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn read(query: &Query, watch: bool) -> Result<Self, Status> {
         let text_match = query.get("resourceVersionMatch");
         let options = Self {
             label_selector: query.get("labelSelector").parse()?,
             field_selector: query.get("fieldSelector").parse()?,
-            watch: query.boolean("watch").unwrap_or_default(),
+            watch,
             allow_watch_bookmarks: query.boolean("allowWatchBookmarks").unwrap_or_default(),
             resource_version: query.text("resourceVersion"),
             resource_version_match: match text_match {
@@ -211,12 +219,16 @@ impl ListOptions {
             if !not_older {
                 causes.push(Cause::not_supported(MATCH, text_match, &["NotOlderThan"]));
             }
-            if self.continue_token.is_some() {
-                causes.push(Cause::forbidden(
-                    MATCH,
-                    "resourceVersionMatch is forbidden when continue is provided",
-                ));
-            }
+        }
+        // A watch from no version in particular gets initial events and a match of its own (SetListOptionsDefaults).
+        let version = self.resource_version.as_deref().unwrap_or("0");
+        let matches =
+            !text_match.is_empty() || self.send_initial_events.is_none() && version == "0";
+        if matches && self.continue_token.is_some() {
+            causes.push(Cause::forbidden(
+                MATCH,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
         }
         causes
     }
@@ -230,7 +242,8 @@ impl ListOptions {
             let cause = Cause::invalid("resourceVersion", version, "must be a decimal integer");
             return Err(Status::bad_request(cause.to_string()));
         }
-        if self.continue_token.is_some() && version != "0" {
+        // A watch passes it over.
+        if !self.watch && self.continue_token.is_some() && version != "0" {
             return Err(Status::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
@@ -595,6 +608,10 @@ mod tests {
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             ),
             (
+                "watch=1&continue=abc",
+                "resourceVersionMatch is forbidden when continue is provided",
+            ),
+            (
                 "watch=1&resourceVersionMatch=NotOlderThan",
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ),
@@ -626,6 +643,7 @@ mod tests {
             assert_eq!(list(query).unwrap_err().code, 400, "{query}");
         }
         assert!(list("continue=x&resourceVersion=0").is_ok());
+        assert!(list("watch=1&continue=x&resourceVersion=5").is_ok());
     }
 
     #[test]

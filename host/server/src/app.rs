@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use joinery_resource::{Catalog, SharedAuthorizer};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::authn::Authentication;
 use crate::discovery::Discovery;
@@ -24,4 +25,6 @@ pub(crate) struct App {
     pub(crate) openapi: OpenApi,
     /// Cancelled when watches are to end.
     pub(crate) closing: CancellationToken,
+    /// Connections, and the WebSockets that go on beside those they came over.
+    pub(crate) running: TaskTracker,
 }

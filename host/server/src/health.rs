@@ -11,7 +11,8 @@ use parking_lot::RwLock;
 use crate::body::Body;
 use crate::respond;
 
-type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+/// The answer may have a note for those who ask verbosely; empty for none.
+type Check = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
 
 /// What must hold for this server to be healthy, and to be ready.
 #[derive(Default)]
@@ -38,14 +39,19 @@ impl Health {
     /// Adds what must hold for the process to be kept running: `/livez`, `/healthz` and `/readyz`. Checks are asked
     /// on each request, so they only look at what is known.
     pub fn live(&self, name: &str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
-        self.add(name, Scope::Live, Arc::new(check));
+        self.add(
+            name,
+            Scope::Live,
+            Arc::new(move || check().map(|()| String::new())),
+        );
     }
 
-    /// Adds what must hold for requests to be sent here: `/readyz` only.
+    /// Adds what must hold for requests to be sent here: `/readyz` only. When it holds, there may still be something to
+    /// note: `?verbose` shows it, to everybody.
     pub fn ready(
         &self,
         name: &str,
-        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+        check: impl Fn() -> Result<String, String> + Send + Sync + 'static,
     ) {
         self.add(name, Scope::Ready, Arc::new(check));
     }
@@ -64,8 +70,8 @@ impl Health {
         self.shutting_down.store(true, Ordering::Release);
     }
 
-    fn run(&self, endpoint: &str) -> Vec<(String, Result<(), String>)> {
-        let mut results = vec![("ping".to_owned(), Ok(()))];
+    fn run(&self, endpoint: &str) -> Vec<(String, Result<String, String>)> {
+        let mut results = vec![("ping".to_owned(), Ok(String::new()))];
         for (name, scope, check) in self.checks.read().iter() {
             if endpoint == "readyz" || *scope == Scope::Live {
                 results.push((name.clone(), check()));
@@ -75,7 +81,7 @@ impl Health {
             let result = if self.shutting_down.load(Ordering::Acquire) {
                 Err("process is shutting down".to_owned())
             } else {
-                Ok(())
+                Ok(String::new())
             };
             results.push(("shutdown".to_owned(), result));
         }
@@ -112,7 +118,8 @@ impl Health {
                 // Writing to a String cannot fail.
                 let _ = match result {
                     _ if excluded.contains(name) => writeln!(text, "[+]{name} excluded: ok"),
-                    Ok(()) => writeln!(text, "[+]{name} ok"),
+                    Ok(note) if note.is_empty() => writeln!(text, "[+]{name} ok"),
+                    Ok(note) => writeln!(text, "[+]{name} ok: {note}"),
                     // Why is in the log only: this is open to everybody.
                     Err(reason) => {
                         tracing::info!(check = %name, %reason, "health check failed");
@@ -183,6 +190,17 @@ mod tests {
                 .is_err()
         );
         assert!(health.respond("/other", &Query::default()).is_none());
+    }
+
+    #[test]
+    fn a_note_is_shown_to_who_asks_for_more() {
+        let health = Health::new();
+        health.ready("plugins", || Ok("refused: x".to_owned()));
+        assert_eq!(get(&health, "/readyz", ""), (200, "ok".to_owned()));
+        assert_eq!(
+            get(&health, "/readyz", "verbose").1,
+            "[+]ping ok\n[+]plugins ok: refused: x\n[+]shutdown ok\nreadyz check passed\n"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! 4. `request`: what is asked: path, verb, options, body.
 //! 5. `verbs` calls the [`joinery_resource::Resource`]; `paths` answers what is no resource (`discovery`, `openapi`,
 //!    `health`, `metrics`).
-//! 6. `encoding`, `watch`: how to say it: object, list, Table, metadata only; JSON or YAML; watch frames.
+//! 6. `encoding`, `watch`: how to say it: object, list, Table, metadata only; JSON or YAML; watch frames, also over a WebSocket (`websocket`).
 //! 7. `respond`: the only place where a [`joinery_object::Status`] becomes HTTP.
 //!
 //! It follows k8s.io/apiserver; where it differs a comment says why.
@@ -35,6 +35,7 @@ mod tls;
 mod verbs;
 mod version;
 mod watch;
+mod websocket;
 
 pub use authn::{
     Authentication, Authenticator, ClientCertificates, ClusterTrustError, Credentials,

@@ -18,6 +18,8 @@ pub struct Limits {
     pub writes: usize,
     /// Longest time for an answer, watches excluded; then 504.
     pub request_timeout: Duration,
+    /// Longest time for the head of an HTTP/1.1 request; then the connection is closed.
+    pub head_timeout: Duration,
     /// A watch without `timeoutSeconds` ends after this time up to twice as long, at random.
     pub min_watch_timeout: Duration,
     /// After the signal to stop: how long requests are still accepted, so that balancers can notice `/readyz`.
@@ -32,6 +34,7 @@ impl Default for Limits {
             reads: 400,
             writes: 200,
             request_timeout: Duration::from_secs(60),
+            head_timeout: Duration::from_secs(32),
             min_watch_timeout: Duration::from_secs(1800),
             shutdown_delay: Duration::ZERO,
             shutdown_grace: Duration::from_secs(10),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use joinery_object::{Query, Status};
@@ -14,9 +15,19 @@ use joinery_schema::{
 use parking_lot::Mutex;
 
 use crate::body::{Body, Pieces};
-use crate::encoding::{Format, clauses, finish};
+use crate::encoding::{clauses, finish_as};
 
 const JSON: &str = "application/json";
+/// What client-go asks `/openapi/v2` for (a `@` is no letter of a media type, but it was the first name), and the name
+/// that kube-openapi answers with: pkg/handler and pkg/handler3.
+const V2_PROTOBUF: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+];
+const V3_PROTOBUF: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+];
 
 /// The documents of one catalog snapshot.
 struct Documents {
@@ -112,7 +123,7 @@ impl OpenApi {
     /// Answers the paths below `/openapi`.
     ///
     /// # Errors
-    /// 404 for other paths, 406 for what is not JSON.
+    /// 404 for other paths, 406 for what is neither JSON nor the document's protobuf.
     pub(crate) async fn respond(
         &self,
         snapshot: &Snapshot,
@@ -120,18 +131,17 @@ impl OpenApi {
         headers: &HeaderMap,
         query: &Query,
     ) -> Result<Response<Body>, Status> {
-        if !clauses(headers).iter().any(|clause| clause.accepts(JSON)) {
-            return Err(Status::not_acceptable(&[JSON]));
-        }
         let documents = self.documents(snapshot);
-        let document = match path.trim_end_matches('/') {
-            "/openapi/v2" => &documents.v2,
-            "/openapi/v3" => &documents.v3_root,
+        let (document, protobuf) = match path.trim_end_matches('/') {
+            "/openapi/v2" => (&documents.v2, V2_PROTOBUF),
+            "/openapi/v3" => (&documents.v3_root, V3_PROTOBUF),
             path => path
                 .strip_prefix("/openapi/v3/")
                 .and_then(|key| documents.v3.get(key))
+                .map(|document| (document, V3_PROTOBUF))
                 .ok_or_else(Status::path_not_found)?,
         };
+        let (body, content_type) = negotiate(document, protobuf, headers)?;
         let etag = format!("\"{}\"", document.etag);
         // A URL with the hash in it never changes what it means. Go redirects one with an old hash; the aggregator
         // turns every redirect into an error, so the current document is served instead.
@@ -144,11 +154,10 @@ impl OpenApi {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         } else {
-            finish(
+            finish_as(
                 StatusCode::OK,
-                Pieces::from(document.body.clone()),
-                Format::Json,
-                false,
+                Pieces::from(body),
+                HeaderValue::from_static(content_type),
                 headers,
             )
             .await?
@@ -163,4 +172,26 @@ impl OpenApi {
         }
         Ok(response)
     }
+}
+
+/// The text that the client can read, and its type. The root of v3 is JSON for everybody, as upstream.
+fn negotiate(
+    document: &Document,
+    protobuf: [&'static str; 2],
+    headers: &HeaderMap,
+) -> Result<(Bytes, &'static str), Status> {
+    let json = (document.body.clone(), JSON);
+    let Some(message) = &document.protobuf else {
+        return Ok(json);
+    };
+    let [deprecated, name] = protobuf;
+    for clause in clauses(headers) {
+        if clause.accepts(JSON) {
+            return Ok(json);
+        }
+        if clause.accepts(deprecated) || clause.accepts(name) {
+            return Ok((message.clone(), name));
+        }
+    }
+    Err(Status::not_acceptable(&[JSON, name]))
 }

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::server::graceful::GracefulShutdown;
 use joinery_resource::{Catalog, SharedAuthorizer};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::app::App;
 use crate::authn::Authentication;
@@ -85,6 +85,7 @@ impl Server {
             discovery: Discovery::default(),
             openapi: OpenApi::default(),
             closing: CancellationToken::new(),
+            running: TaskTracker::new(),
         });
         Ok(Self {
             app,
@@ -109,18 +110,16 @@ impl Server {
             let (app, tls) = (app.clone(), tls.clone());
             tokio::spawn(async move { tls.follow(|end| app.metrics.serving_until(end)).await })
         };
-        let builder = Arc::new(connection::builder());
-        let graceful = GracefulShutdown::new();
+        let builders = Arc::new(connection::Builders::new(&app.limits));
         let accept = async {
             loop {
                 match listener.accept().await {
                     Ok((stream, _)) => {
-                        tokio::spawn(connection::serve(
+                        app.running.spawn(connection::serve(
                             app.clone(),
                             tls.clone(),
-                            builder.clone(),
+                            builders.clone(),
                             stream,
-                            graceful.watcher(),
                         ));
                     }
                     Err(error) => {
@@ -143,7 +142,8 @@ impl Server {
         }
         drop(listener);
         app.closing.cancel();
-        if tokio::time::timeout(app.limits.shutdown_grace, graceful.shutdown())
+        app.running.close();
+        if tokio::time::timeout(app.limits.shutdown_grace, app.running.wait())
             .await
             .is_err()
         {

@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Response, StatusCode};
 use joinery_object::{
-    DeleteOptions, ListOptions, ObjectKey, PatchOptions, Status, WriteOptions,
+    DeleteOptions, FieldSelector, ListOptions, ObjectKey, PatchOptions, Status, WriteOptions,
     default_field_manager,
 };
 use joinery_resource::{Caller, Definition, List, PatchType, Resource, Written};
@@ -25,6 +25,7 @@ use crate::handler::Asked;
 use crate::limits::spread;
 use crate::request::{BodyFormat, ResourcePath, body_format, patch_type, read_body, to_json};
 use crate::watch::{FrameWriter, OpenWatch, failed};
+use crate::websocket::Handshake;
 use crate::{paths, respond};
 
 /// A request for a resource that exists.
@@ -95,7 +96,8 @@ fn check(definition: &Definition, path: &ResourcePath, verb: &str) -> Result<(),
         (Some(_), true) => path.in_namespace,
         (_, false) => !path.in_namespace,
     };
-    if path.trailing || !in_scope {
+    // Only objects themselves are watched.
+    if path.trailing || !in_scope || path.watch && path.subresource.is_some() {
         return Err(Status::path_not_found());
     }
     if let Some(subresource) = &path.subresource {
@@ -109,7 +111,8 @@ fn check(definition: &Definition, path: &ResourcePath, verb: &str) -> Result<(),
     }
     let collection = path.name.is_none();
     let fits = match verb {
-        "list" | "watch" => collection,
+        "watch" => collection || path.watch,
+        "list" => collection,
         "deletecollection" => collection && path.in_namespace == definition.namespaced,
         // With a name in the path too: `kubectl create --raw` takes whatever path it is given.
         "create" => path.in_namespace == definition.namespaced,
@@ -207,6 +210,16 @@ impl Call<'_> {
             Err(status) if status.code == 410 => failed(&status),
             Err(status) => return Err(status),
         };
+        if let Some(handshake) = Handshake::of(&self.asked.parts) {
+            return Ok(match handshake {
+                Ok(handshake) => {
+                    let (response, serve) = handshake.accept(frames);
+                    self.app.running.spawn(serve);
+                    response
+                }
+                Err(refused) => *refused,
+            });
+        }
         let mut response = Response::new(Body::Stream(frames));
         response
             .headers_mut()
@@ -314,11 +327,23 @@ impl Call<'_> {
     }
 
     fn list_options(&self) -> Result<ListOptions, Status> {
-        let options = ListOptions::from_query(&self.asked.query)?;
+        let watch = self.asked.info.verb == "watch";
+        let mut options = ListOptions::read(&self.asked.query, watch)?;
         let selectable = self.definition.selectable_fields.iter();
         options
             .field_selector
             .check_fields(selectable.map(|path| path.trim_start_matches('.')))?;
+        // Only the deprecated paths of watches have a name here.
+        if let Some(name) = &self.path.name {
+            let selected = options.field_selector.requires_exact_match("metadata.name");
+            if options.field_selector.is_empty() {
+                options.field_selector = FieldSelector::name(name);
+            } else if selected != Some(name) {
+                return Err(Status::bad_request(
+                    "fieldSelector metadata.name doesn't match requested name",
+                ));
+            }
+        }
         Ok(options)
     }
 

@@ -4,6 +4,7 @@
 //! aggregator merges v2 documents into the cluster's own: paths, definition names and the shared meta types must fit.
 
 mod convert;
+mod gnostic;
 mod meta;
 mod operation;
 mod resource;
@@ -24,18 +25,24 @@ pub(crate) use meta::description as object_meta_description;
 pub struct Document {
     /// JSON.
     pub body: Bytes,
+    /// The same as a message of gnostic-models, with the same tag. None where there is no such message.
+    pub protobuf: Option<Bytes>,
     /// Upper-case hex SHA-512 of the body, without the quotes of the header.
     pub etag: String,
 }
 
 impl Document {
-    fn new(value: &Value) -> Self {
+    fn new(value: &Value, protobuf: Option<fn(&Value) -> Vec<u8>>) -> Self {
         let body = Bytes::from(value.to_string());
         let mut etag = String::with_capacity(128);
         for byte in Sha512::digest(&body) {
             let _ = write!(etag, "{byte:02X}");
         }
-        Self { body, etag }
+        Self {
+            body,
+            protobuf: protobuf.map(|encode| encode(value).into()),
+            etag,
+        }
     }
 }
 
@@ -57,23 +64,25 @@ impl Version {
 /// The OpenAPI v2 document of all resources.
 #[must_use]
 pub fn openapi_v2(docs: &[ResourceDoc]) -> Document {
-    Document::new(&json!({
+    let document = json!({
         "swagger": "2.0",
         "info": info(),
         "paths": paths(docs, Version::V2),
         "definitions": schemas(docs, Version::V2),
-    }))
+    });
+    Document::new(&document, Some(gnostic::encode_v2))
 }
 
 /// The OpenAPI v3 document of the resources of one group and version.
 #[must_use]
 pub fn openapi_v3_group_version(docs: &[ResourceDoc]) -> Document {
-    Document::new(&json!({
+    let document = json!({
         "openapi": "3.0.0",
         "info": info(),
         "paths": paths(docs, Version::V3),
         "components": {"schemas": schemas(docs, Version::V3)},
-    }))
+    });
+    Document::new(&document, Some(gnostic::encode_v3))
 }
 
 /// The OpenAPI v3 root: where the document of each group and version is. The keys are those of
@@ -87,7 +96,7 @@ pub fn openapi_v3_root(documents: &BTreeMap<String, Document>) -> Document {
             (root.clone(), json!({"serverRelativeURL": url}))
         })
         .collect();
-    Document::new(&json!({"paths": paths}))
+    Document::new(&json!({"paths": paths}), None)
 }
 
 fn info() -> Value {

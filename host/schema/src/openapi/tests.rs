@@ -1,7 +1,7 @@
 use super::*;
 use crate::StructuralSchema;
 
-fn combined_task() -> ResourceDoc {
+pub(super) fn combined_task() -> ResourceDoc {
     ResourceDoc {
         group: "aggregated.tasks.example.com".to_owned(),
         version: "v1".to_owned(),
@@ -29,7 +29,7 @@ fn combined_task() -> ResourceDoc {
     }
 }
 
-fn custom_task() -> ResourceDoc {
+pub(super) fn custom_task() -> ResourceDoc {
     ResourceDoc {
         kind: "CustomTask".to_owned(),
         list_kind: "CustomTaskList".to_owned(),

@@ -17,13 +17,21 @@ impl Cell {
         Self::Json(Bytes::from_static(b"null"))
     }
 
+    /// A whole number.
+    #[must_use]
+    pub fn integer(number: i64) -> Self {
+        Self::Json(number.to_string().into())
+    }
+
     /// A JSON string. Control characters, which no cell should have, are escaped.
-    pub(super) fn text(text: &str) -> Self {
+    #[must_use]
+    pub fn text(text: &str) -> Self {
         Self::Json(serde_json::Value::from(text).to_string().into())
     }
 
     /// A date as metav1.Time reads it in a table: the empty text is a time that was never set.
-    pub(super) fn date(text: &str) -> Self {
+    #[must_use]
+    pub fn date(text: &str) -> Self {
         if text.is_empty() || text == "null" {
             return Self::text("<unknown>");
         }

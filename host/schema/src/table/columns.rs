@@ -106,6 +106,8 @@ pub struct Columns {
     types: Vec<CellType>,
     paths: Paths,
     definitions: Bytes,
+    /// Makes the cells instead.
+    made: Option<fn(&Value) -> Vec<Cell>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -196,6 +198,34 @@ impl Columns {
             types,
             paths: Paths::new(&paths),
             definitions,
+            made: None,
+        })
+    }
+
+    /// Columns that no path leads to, as those of built-in kinds: these, the name among them, with the cells that
+    /// `cells` makes of an object.
+    ///
+    /// # Errors
+    /// A column without a name.
+    pub fn made(columns: &[Column], cells: fn(&Value) -> Vec<Cell>) -> Result<Self, ColumnError> {
+        if columns.iter().any(|column| column.name.is_empty()) {
+            return Err(ColumnError::Name(String::new()));
+        }
+        let definitions: Vec<_> = columns
+            .iter()
+            .map(|column| Definition {
+                name: &column.name,
+                column_type: column.column_type,
+                format: &column.format,
+                description: &column.description,
+                priority: column.priority,
+            })
+            .collect();
+        Ok(Self {
+            types: Vec::new(),
+            paths: Paths::new(&[]),
+            definitions: serde_json::to_vec(&definitions).unwrap_or_default().into(),
+            made: Some(cells),
         })
     }
 
@@ -209,6 +239,9 @@ impl Columns {
     /// another type than the column, is null.
     #[must_use]
     pub fn cells(&self, object: &[u8]) -> Vec<Cell> {
+        if let Some(made) = self.made {
+            return made(&serde_json::from_slice(object).unwrap_or_default());
+        }
         let values = self.paths.first(object);
         self.types
             .iter()

@@ -47,7 +47,8 @@ impl Clause {
     }
 }
 
-/// The clauses of all Accept headers, most wanted first; without a header just `*/*`. Those with `q=0` are left out.
+/// The clauses of all Accept headers, most wanted first; without a header just `*/*`. ⚠ As in Go, `q=0` is the
+/// least wanted and not refused.
 pub(crate) fn clauses(headers: &HeaderMap) -> Vec<Clause> {
     let mut clauses: Vec<Clause> = headers
         .get_all(ACCEPT)
@@ -59,7 +60,6 @@ pub(crate) fn clauses(headers: &HeaderMap) -> Vec<Clause> {
     if clauses.is_empty() && headers.get_all(ACCEPT).iter().all(|v| v.is_empty()) {
         clauses.extend(clause("*/*"));
     }
-    clauses.retain(|clause| clause.quality > 0.0);
     // Stable: clauses of the same quality stay in the client's order.
     clauses.sort_by(|a, b| {
         b.quality
@@ -134,6 +134,7 @@ pub(crate) struct Representation {
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
+const JSON_STREAM: &str = "application/json;stream=watch";
 
 /// The representation for a verb's answer.
 ///
@@ -153,18 +154,23 @@ pub(crate) fn negotiate(
     for clause in clauses(headers) {
         let format = if clause.accepts(JSON) {
             Format::Json
-        } else if clause.accepts(YAML) && !watch {
+        } else if clause.accepts(YAML) {
             Format::Yaml
         } else {
             continue;
         };
+        // Only what has a way to write streams knows this parameter, but then for single objects as well.
         let stream = clause.parameter("stream");
-        if !(stream.is_empty() || watch && stream == "watch") {
+        if !(stream.is_empty() || format == Format::Json && stream == "watch") {
             continue;
         }
         let Some(shape) = shape(&clause, metadata) else {
             continue;
         };
+        if watch && format == Format::Yaml {
+            // As upstream: what is wanted first decides, and this has no frames.
+            return Err(Status::not_acceptable(&[JSON_STREAM]));
+        }
         let pretty = clause.parameter("pretty") == "1" || wants_pretty(headers, query);
         return Ok(Representation {
             format,
@@ -172,11 +178,7 @@ pub(crate) fn negotiate(
             pretty: pretty && !watch,
         });
     }
-    Err(Status::not_acceptable(if watch {
-        &[JSON]
-    } else {
-        &[JSON, YAML]
-    }))
+    Err(Status::not_acceptable(&[JSON, YAML]))
 }
 
 /// None: not a transformation of this answer.
@@ -284,8 +286,19 @@ mod tests {
                 plain(Format::Json, Shape::Object),
             ),
             (
-                "application/yaml,application/json",
-                "watch",
+                "application/json;stream=watch",
+                "list",
+                plain(Format::Json, Shape::Object),
+            ),
+            (
+                "application/json;q=0",
+                "get",
+                plain(Format::Json, Shape::Object),
+            ),
+            ("*/*;q=0", "watch", plain(Format::Json, Shape::Object)),
+            (
+                "application/json;q=x",
+                "get",
                 plain(Format::Json, Shape::Object),
             ),
         ] {
@@ -300,6 +313,10 @@ mod tests {
             ("application/cbor", "list"),
             ("text/html", "get"),
             ("application/yaml", "watch"),
+            ("application/yaml,application/json", "watch"),
+            ("application/yaml;stream=watch", "list"),
+            ("application/json;stream=foo", "list"),
+            ("application/json;v=v1", "list"),
             (
                 "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
                 "list",

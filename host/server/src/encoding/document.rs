@@ -132,6 +132,19 @@ pub(crate) async fn finish(
         Format::Json if indent => document = pretty::pretty(&document.into_bytes()).into(),
         Format::Json => document.write(b"\n"),
     }
+    finish_as(status, document, content_type, request).await
+}
+
+/// The response of a finished text, compressed where that pays.
+///
+/// # Errors
+/// 500 when it cannot be compressed.
+pub(crate) async fn finish_as(
+    status: StatusCode,
+    document: Pieces,
+    content_type: HeaderValue,
+    request: &HeaderMap,
+) -> Result<Response<Body>, Status> {
     let compress = document.len() > gzip::THRESHOLD && gzip::is_accepted(request);
     let pieces = if compress {
         let pieces = document.into_pieces();

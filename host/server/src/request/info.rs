@@ -31,6 +31,9 @@ pub(crate) struct ResourcePath {
     pub(crate) subresource: Option<String>,
     /// Segments behind the subresource: there is nothing at such a path.
     pub(crate) trailing: bool,
+    /// The path has the deprecated `/watch/` before its resource: a GET is a watch, of a single object where it has a
+    /// name.
+    pub(crate) watch: bool,
 }
 
 impl RequestInfo {
@@ -105,13 +108,19 @@ impl ResourcePath {
             _ => return None,
         };
         let rest: Vec<&str> = segments.collect();
+        let (watch, rest) = match rest.as_slice() {
+            ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+            all => (false, all),
+        };
         // `/api/v1/namespaces/x` is an object of its own; with a further segment it is mostly a scope.
-        let (namespace, in_namespace, rest) = match rest.as_slice() {
+        let (namespace, in_namespace, rest) = match rest {
             ["namespaces", name] | ["namespaces", name, "status" | "finalize"]
                 if group.is_empty() =>
             {
-                (Some(*name), false, rest.as_slice())
+                (Some(*name), false, rest)
             }
+            // No namespace is all namespaces.
+            ["namespaces", "", scoped @ ..] if !scoped.is_empty() => (None, false, scoped),
             ["namespaces", namespace, scoped @ ..] if !scoped.is_empty() => {
                 (Some(*namespace), true, scoped)
             }
@@ -128,12 +137,15 @@ impl ResourcePath {
             name: rest.first().map(|s| (*s).to_owned()),
             subresource: rest.get(1).map(|s| (*s).to_owned()),
             trailing: rest.len() > 2 || rest.iter().any(|s| s.is_empty()),
+            watch,
         })
     }
 
     fn verb(&self, method: &Method, query: &Query) -> &'static str {
         let collection = self.name.is_none();
         match *method {
+            Method::GET | Method::HEAD if self.watch => "watch",
+            _ if self.watch => lower(method),
             Method::GET | Method::HEAD if !collection => "get",
             Method::GET | Method::HEAD if query.boolean("watch") == Some(true) => "watch",
             Method::GET | Method::HEAD => "list",
@@ -298,6 +310,42 @@ mod tests {
                 "/apis/g/v1/things/a%2Fb",
                 "get",
                 "g/v1, things at ns= name=a/b sub=",
+            ),
+            (
+                Method::GET,
+                "/apis/g/v1/namespaces//things",
+                "list",
+                "g/v1, things at ns= name= sub=",
+            ),
+            (
+                Method::GET,
+                "/apis/g/v1/watch/things?watch=0",
+                "watch",
+                "g/v1, things at ns= name= sub=",
+            ),
+            (
+                Method::GET,
+                "/apis/g/v1/watch/namespaces/n/things/x",
+                "watch",
+                "g/v1, things in ns=n name=x sub=",
+            ),
+            (
+                Method::GET,
+                "/api/v1/watch/namespaces/n",
+                "watch",
+                "v1, namespaces at ns=n name=n sub=",
+            ),
+            (
+                Method::POST,
+                "/apis/g/v1/watch/things",
+                "post",
+                "g/v1, things at ns= name= sub=",
+            ),
+            (
+                Method::GET,
+                "/apis/g/v1/watch",
+                "list",
+                "g/v1, watch at ns= name= sub=",
             ),
             (Method::GET, "/apis/g/v1", "get", "path"),
             (Method::GET, "/apis/g/v1/", "get", "path"),

@@ -210,12 +210,22 @@ async fn openapi_describes_each_kind_and_is_cached_by_its_hash() {
         .get(&server, "/openapi/v2", &[("if-none-match", &etag)])
         .await;
     assert_eq!(again.status, 304);
-    let protobuf = [(
-        "accept",
-        "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
-    )];
-    assert_eq!(
-        admin.get(&server, "/openapi/v2", &protobuf).await.status,
-        406
-    );
+    // As client-go asks: the deprecated name, answered with the present one.
+    for (path, version) in [("/openapi/v2", "v2"), (url, "v3")] {
+        let name = |at: char| {
+            format!("application/com.github.proto-openapi.spec.{version}{at}v1.0+protobuf")
+        };
+        let message = admin.get(&server, path, &[("accept", &name('@'))]).await;
+        assert_eq!(message.status, 200);
+        assert_eq!(message.header("content-type"), name('.'));
+        // Field 1, the format's version.
+        assert!(message.body.starts_with(if version == "v2" {
+            b"\x0a\x032.0"
+        } else {
+            b"\x0a\x053.0"
+        }));
+    }
+    let html = [("accept", "text/html")];
+    assert_eq!(admin.get(&server, "/openapi/v2", &html).await.status, 406);
+    assert_eq!(admin.get(&server, "/openapi/v3", &html).await.status, 200);
 }

@@ -17,4 +17,6 @@ mod representations;
 mod things;
 mod tls;
 mod watching;
+mod websockets;
+mod wire;
 mod writes;
