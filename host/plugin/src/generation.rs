@@ -172,6 +172,10 @@ impl Join for PluginJoin {
         &self.spec
     }
 
+    fn related_bytes(&self) -> usize {
+        self.pool.related_bytes()
+    }
+
     async fn keys(
         &self,
         relation: usize,

@@ -183,6 +183,11 @@ impl<R> Drop for Abort<R> {
 }
 
 impl Pool {
+    /// An eighth of an instance's memory: the guest holds what it is given, what it reads out of it, and its answer.
+    pub(crate) fn related_bytes(&self) -> usize {
+        self.limits.memory() / 8
+    }
+
     pub(crate) fn new(parts: Parts, shared: Arc<Shared>) -> Arc<Self> {
         let Parts {
             name,

@@ -104,7 +104,7 @@ pub struct Branch {
     pub objects: Vec<Bytes>,
     /// For each object the positions of its parents in the parent relation's branch; empty if those are the primary.
     pub parents: Vec<Vec<u32>>,
-    /// Related objects left out because of the relation's limit.
+    /// Related objects left out because of the relation's limit or of [`Join::related_bytes`].
     pub omitted: u64,
 }
 
@@ -134,6 +134,13 @@ pub enum JoinError {
 pub trait Join: Send + Sync + 'static {
     /// Sources and relations.
     fn spec(&self) -> &ViewSpec;
+
+    /// At most so many bytes of related objects are given to [`Self::combine`] with one primary, counted as the guest
+    /// reads them; of what is too much, those created last are kept. Without it whoever may write a source could make
+    /// a group that no guest has memory for.
+    fn related_bytes(&self) -> usize {
+        usize::MAX
+    }
 
     /// The join keys of each object, in order. A parent and a child are related when they share a key.
     async fn keys(

@@ -335,6 +335,7 @@ impl Joined {
         let mut inputs = vec![primary.object.clone()];
         let mut branches: Vec<Branch> = Vec::with_capacity(spec.relations.len());
         let mut members: Vec<Vec<ObjectKey>> = Vec::with_capacity(spec.relations.len());
+        let mut room = self.join.related_bytes();
         for (index, relation) in spec.relations.iter().enumerate() {
             let of_primary = [key.clone()];
             let parents: &[ObjectKey] = match relation.parent {
@@ -350,8 +351,9 @@ impl Joined {
                 }
             }
             let source = &self.sources[relation.source];
-            let omitted = keep_latest(&mut children, relation.limit as usize, |child| {
-                source.get(child).map_or("", |entry| entry.object.created())
+            let omitted = keep_latest(&mut children, relation.limit as usize, &mut room, |child| {
+                let entry = source.get(child);
+                entry.map_or(("", 0), |entry| (entry.object.created(), entry.read.len()))
             });
             let mut branch = Branch {
                 omitted,
@@ -393,21 +395,34 @@ pub(crate) fn side_source(spec: &ViewSpec, relation: usize, side: Side) -> usize
     }
 }
 
-/// Leaves the `limit` children that were created last, and says how many are gone.
+/// Leaves the `limit` children that were created last, as far as they find `room` in bytes, and says how many are gone.
+/// Which those are depends on the objects alone: every replica, each list and each watch leaves out the same.
 fn keep_latest<'a>(
     children: &mut BTreeMap<&'a ObjectKey, BTreeSet<u32>>,
     limit: usize,
-    created: impl Fn(&ObjectKey) -> &'a str,
+    room: &mut usize,
+    child: impl Fn(&ObjectKey) -> (&'a str, usize),
 ) -> u64 {
-    if limit == 0 || children.len() <= limit {
+    let bytes: usize = children.keys().map(|key| child(key).1).sum();
+    if (limit == 0 || children.len() <= limit) && bytes <= *room {
+        *room -= bytes;
         return 0;
     }
     let mut by_age: Vec<&ObjectKey> = children.keys().copied().collect();
-    // RFC 3339 in UTC sorts as text; of the same second, the name decides, so that every replica keeps the same.
-    by_age.sort_by(|a, b| created(b).cmp(created(a)).then_with(|| b.cmp(a)));
-    let gone = by_age.split_off(limit);
-    for child in &gone {
-        children.remove(child);
+    // RFC 3339 in UTC sorts as text; of the same second, the name decides.
+    by_age.sort_by(|a, b| child(b).0.cmp(child(a).0).then_with(|| b.cmp(a)));
+    let mut gone = match limit {
+        0 => Vec::new(),
+        limit => by_age.split_off(limit.min(by_age.len())),
+    };
+    for key in by_age {
+        match room.checked_sub(child(key).1) {
+            Some(rest) => *room = rest,
+            None => gone.push(key),
+        }
+    }
+    for key in &gone {
+        children.remove(key);
     }
     gone.len() as u64
 }

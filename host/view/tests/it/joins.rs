@@ -68,6 +68,8 @@ pub(crate) struct NativeJoin {
     shows: Shows,
     /// Shown in each object, unless it is 0.
     pub(crate) generation: u32,
+    /// See [`Join::related_bytes`].
+    pub(crate) related_bytes: usize,
     /// The primaries of all groups that were combined.
     pub(crate) combined: Mutex<Vec<String>>,
     pub(crate) key_calls: AtomicU32,
@@ -116,6 +118,7 @@ impl NativeJoin {
             keys,
             shows: Shows::Everything,
             generation: 0,
+            related_bytes: usize::MAX,
             combined: Mutex::default(),
             key_calls: AtomicU32::new(0),
         }
@@ -162,6 +165,11 @@ impl NativeJoin {
 
     pub(crate) fn showing(mut self, shows: Shows) -> Self {
         self.shows = shows;
+        self
+    }
+
+    pub(crate) fn related_bytes(mut self, bytes: usize) -> Self {
+        self.related_bytes = bytes;
         self
     }
 
@@ -246,6 +254,10 @@ fn read(bytes: &Bytes) -> Value {
 impl Join for NativeJoin {
     fn spec(&self) -> &ViewSpec {
         &self.spec
+    }
+
+    fn related_bytes(&self) -> usize {
+        self.related_bytes
     }
 
     async fn keys(

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
 
 mod bad;
+mod bounds;
 mod client;
 mod incremental;
 mod joins;
