@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures::future::select_all;
 use futures::{FutureExt, StreamExt, stream};
 use joinery_object::{ListOptions, Object, ObjectKey, ResourceVersion, Status};
-use joinery_source::Upstream;
+use joinery_source::{SourceCache, Upstream};
 use joinery_view::{Prepared, Reach, Replayed, ResumeError, View};
 use serde::Deserialize;
 
@@ -24,6 +24,11 @@ use crate::stream::{Settling, added, follow, follow_settling};
 
 /// So long a request waits for a version that is not here yet (k8s.io/apiserver/pkg/storage/cacher blockTimeout).
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Between two of such waits of a watch.
+const PAUSE: Duration = Duration::from_millis(100);
+/// More sources than a view has.
+const MOST_SOURCES: usize = 16;
 
 /// How get and list read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -95,7 +100,7 @@ impl From<ViewSettings> for Current {
 /// A view that is served.
 pub struct ViewResource {
     current: ArcSwap<Current>,
-    view: View,
+    view: Arc<View>,
     upstream: Arc<dyn Upstream>,
     authorizer: SharedAuthorizer,
 }
@@ -110,7 +115,7 @@ impl ViewResource {
     ) -> Self {
         Self {
             current: ArcSwap::from_pointee(settings.into()),
-            view: View::new(prepared),
+            view: Arc::new(View::new(prepared)),
             upstream,
             authorizer,
         }
@@ -191,10 +196,11 @@ impl ViewResource {
         ResourceVersion::parse(text, count).map_err(|error| {
             let why = format!("resourceVersion: {error}");
             // A number may be from a time when the view read other sources: who brings it must list again, which
-            // clients do after 410 only.
-            match text.bytes().all(|b| b.is_ascii_digit()) {
-                true if !text.is_empty() => Status::expired(why),
-                _ => Status::bad_request(why),
+            // clients do after 410 only. One that no view ever hands out is a mistake.
+            let of_others = |sources| ResourceVersion::parse(text, sources).is_ok();
+            match (2..=MOST_SOURCES).any(of_others) {
+                true => Status::expired(why),
+                false => Status::bad_request(why),
             }
         })
     }
@@ -224,33 +230,92 @@ impl ViewResource {
     pub fn suspended(&self) -> bool {
         self.view.suspended()
     }
+}
 
-    /// Ends a watch when a source has not been heard of for so long that silence says nothing any more, or is not held
-    /// any more.
-    fn until_stale(&self, watch: Watch) -> Watch {
-        let sources = self.view.sources().into_iter().map(|source| {
-            let (mut state, gvr) = (source.watch_state(), source.spec().gvr.clone());
-            async move {
-                match state.wait_for(|state| state.stale || state.too_large).await {
-                    Ok(state) if state.too_large => not_held(),
-                    Ok(_) => Status::service_unavailable(format!("{gvr} cannot be watched now"))
-                        .with_retry_after(1),
-                    Err(_) => Status::expired(format!("{gvr} is not read any more")),
-                }
+/// A watch from a version that the view has reached.
+async fn resume(
+    view: &View,
+    version: &ResourceVersion,
+    selection: Selection,
+    options: &ListOptions,
+) -> Result<Watch, Status> {
+    let resumed = match view
+        .resume(version, |object| selection.matches(object))
+        .await
+    {
+        Ok(resumed) => resumed,
+        Err(ResumeError::TooOld(error)) => {
+            return Ok(stream::iter([WatchItem::from(error)]).boxed());
+        }
+        Err(ResumeError::Upstream(error)) => return Err(error.into()),
+        Err(ResumeError::Suspended) => return Err(not_held()),
+    };
+    let head = resumed.events.into_iter().map(WatchItem::from).collect();
+    Ok(follow_settling(
+        Some(Settling::new(resumed.elsewhere)),
+        head,
+        resumed.version,
+        resumed.follower,
+        move |object| selection.matches(object),
+        options,
+    ))
+}
+
+/// A watch from a version that has not come yet. As upstream it is open and silent until then: the version may be of
+/// another replica that is ahead of this one.
+fn resume_later(
+    view: &Arc<View>,
+    version: ResourceVersion,
+    selection: Selection,
+    options: ListOptions,
+) -> Watch {
+    // Who only waits does not keep the view.
+    let view = Arc::downgrade(view);
+    let later = async move {
+        let view = loop {
+            let Some(view) = view.upgrade() else {
+                let why = Status::expired("the view is not served any more");
+                return stream::iter([WatchItem::Error(why)]).boxed();
+            };
+            if view.wait_for(&version, PATIENCE).await {
+                break view;
             }
-            .boxed()
-        });
-        let stale = select_all(sources);
-        stream::unfold(Some((watch, stale)), |state| async move {
-            let (mut watch, mut stale) = state?;
-            tokio::select! {
-                biased;
-                (why, ..) = &mut stale => Some((WatchItem::Error(why), None)),
-                item = watch.next() => Some((item?, Some((watch, stale)))),
+            drop(view);
+            tokio::time::sleep(PAUSE).await;
+        };
+        match resume(&view, &version, selection, &options).await {
+            Ok(watch) => watch,
+            Err(status) => stream::iter([WatchItem::Error(status)]).boxed(),
+        }
+    };
+    stream::once(later).flatten().boxed()
+}
+
+/// Ends a watch when a source has not been heard of for so long that silence says nothing any more, or is not held any
+/// more.
+fn until_stale(sources: Vec<Arc<SourceCache>>, watch: Watch) -> Watch {
+    let sources = sources.into_iter().map(|source| {
+        let (mut state, gvr) = (source.watch_state(), source.spec().gvr.clone());
+        async move {
+            match state.wait_for(|state| state.stale || state.too_large).await {
+                Ok(state) if state.too_large => not_held(),
+                Ok(_) => Status::service_unavailable(format!("{gvr} cannot be watched now"))
+                    .with_retry_after(1),
+                Err(_) => Status::expired(format!("{gvr} is not read any more")),
             }
-        })
+        }
         .boxed()
-    }
+    });
+    let stale = select_all(sources);
+    stream::unfold(Some((watch, stale)), |state| async move {
+        let (mut watch, mut stale) = state?;
+        tokio::select! {
+            biased;
+            (why, ..) = &mut stale => Some((WatchItem::Error(why), None)),
+            item = watch.next() => Some((item?, Some((watch, stale)))),
+        }
+    })
+    .boxed()
 }
 
 fn not_held() -> Status {
@@ -303,10 +368,7 @@ impl Resource for ViewResource {
         )?;
         match self.mode(&current) {
             Mode::Live => self.list_live(&selection, namespace, options).await,
-            Mode::Cached => {
-                self.list_cached(&current, &selection, namespace, options)
-                    .await
-            }
+            Mode::Cached => self.list_cached(&selection, namespace, options).await,
         }
     }
 
@@ -328,33 +390,22 @@ impl Resource for ViewResource {
         if self.view.suspended() {
             return Err(not_held());
         }
-        let version = self.wait_for(options.resource_version.as_deref()).await?;
-        let initial = options.send_initial_events.unwrap_or(version.is_none());
-        if let Some(version) = version.filter(|_| !initial) {
-            let resumed = match self
-                .view
-                .resume(&version, |object| selection.matches(object))
-                .await
-            {
-                Ok(resumed) => resumed,
-                Err(ResumeError::TooOld(error)) => {
-                    let error = WatchItem::from(error);
-                    return Ok(stream::iter([error]).boxed());
-                }
-                Err(ResumeError::Upstream(error)) => return Err(error.into()),
-                Err(ResumeError::Suspended) => return Err(not_held()),
+        let sources = self.view.sources();
+        let asked = options
+            .resource_version
+            .as_deref()
+            .filter(|text| *text != "0");
+        let initial = options.send_initial_events.unwrap_or(asked.is_none());
+        if let Some(text) = asked.filter(|_| !initial) {
+            let version = self.parse_version(text)?;
+            let watch = if self.view.wait_for(&version, Duration::ZERO).await {
+                resume(&self.view, &version, selection, options).await?
+            } else {
+                resume_later(&self.view, version, selection, options.clone())
             };
-            let head = resumed.events.into_iter().map(WatchItem::from).collect();
-            let watch = follow_settling(
-                Some(Settling::new(resumed.elsewhere)),
-                head,
-                resumed.version,
-                resumed.follower,
-                move |object| selection.matches(object),
-                options,
-            );
-            return Ok(self.until_stale(watch));
+            return Ok(until_stale(sources, watch));
         }
+        self.wait_for(asked).await?;
         let (snapshot, follower) = self.view.subscribe();
         let mut head = Vec::new();
         if initial {
@@ -373,6 +424,6 @@ impl Resource for ViewResource {
             move |object| selection.matches(object),
             options,
         );
-        Ok(self.until_stale(watch))
+        Ok(until_stale(sources, watch))
     }
 }

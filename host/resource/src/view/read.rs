@@ -132,7 +132,6 @@ impl ViewResource {
 
     pub(super) async fn list_cached(
         &self,
-        current: &Current,
         selection: &Selection,
         namespace: Option<&str>,
         options: &ListOptions,
@@ -163,10 +162,8 @@ impl ViewResource {
                     if options.resource_version_match == Some(ResourceVersionMatch::Exact) =>
                 {
                     self.view.kept(&version).ok_or_else(|| {
-                        Status::expired(format!(
-                            "{} of this version are not kept any more: {version}",
-                            current.definition.gvr.resource
-                        ))
+                        // As upstream of a version that is compacted.
+                        Status::expired("The resourceVersion for the provided list is too old.")
                     })?
                 }
                 _ => self.view.snapshot(),

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use joinery_object::{EventType, GroupVersionResource};
+use joinery_object::{EventType, GroupVersionResource, ResourceVersionMatch};
 use joinery_schema::Columns;
 use joinery_source::testing::MemoryUpstream;
 use joinery_source::{ByteBudget, SourceCache, SourceSpec};
@@ -402,11 +402,66 @@ async fn a_version_that_cannot_be_served_gets_the_answer_after_which_clients_lis
         let answer = host.resource.watch(&caller(), None, &from(version)).await;
         answer.err().map(|status| status.code)
     };
-    let future = ResourceVersion::of_positions(&[1 << 50, 1 << 50]).to_string();
-    assert_eq!(code(&future).await, Some(504));
-    // A number, but none of this view: it may have been one when it read other sources.
-    assert_eq!(code("99999999999999999999").await, Some(410));
+    // None of this view, but one of a view of three sources: it may have read one more once.
+    let of_three = ResourceVersion::of_positions(&[5, 6, 7]).to_string();
+    assert_eq!(code(&of_three).await, Some(410));
+    // Numbers that no view hands out.
+    assert_eq!(code("99999999999999999999").await, Some(400));
+    assert_eq!(code(&"1234567890".repeat(4)).await, Some(400));
     assert_eq!(code("yesterday").await, Some(400));
+    let future = ResourceVersion::of_positions(&[1 << 50, 1 << 50]).to_string();
+    let options = ListOptions {
+        watch: false,
+        ..from(&future)
+    };
+    let list = host.resource.list(&caller(), None, &options).await;
+    assert_eq!(list.err().map(|status| status.code), Some(504));
+    let exact = ListOptions {
+        resource_version_match: Some(ResourceVersionMatch::Exact),
+        resource_version: Some("1".to_owned()),
+        ..options
+    };
+    let status = host
+        .resource
+        .list(&caller(), None, &exact)
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(
+        (status.code, &*status.message),
+        (410, "The resourceVersion for the provided list is too old.")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_a_version_that_has_not_come_yet_is_silent_until_then() {
+    let upstream = upstream();
+    put_task(&upstream, "one", "x");
+    let host = cached(&upstream).await;
+    let now = list(&host).await.resource_version;
+    let next = ResourceVersion::of_positions(&[now.position(0) + 1, now.position(1)]);
+    let began = Instant::now();
+    let mut watch = host
+        .resource
+        .watch(&caller(), None, &from(next))
+        .await
+        .unwrap();
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert!(told(&mut watch).await.is_empty());
+    put_task(&upstream, "two", "x");
+    sleep(Duration::from_secs(10)).await;
+    put_task(&upstream, "three", "x");
+    assert_eq!(told(&mut watch).await, ["ADDED three 0"]);
+    // Nobody waits for a view that is gone.
+    let far = ResourceVersion::of_positions(&[1 << 50, 1 << 50]);
+    let mut watch = host
+        .resource
+        .watch(&caller(), None, &from(far))
+        .await
+        .unwrap();
+    assert!(told(&mut watch).await.is_empty());
+    drop(host);
+    assert_eq!(told(&mut watch).await, ["ERROR 410"]);
 }
 
 #[tokio::test(start_paused = true)]
