@@ -6,6 +6,7 @@ pub mod builtin;
 mod catalog;
 mod continue_token;
 mod fields;
+mod go_time;
 mod resource;
 mod selection;
 mod stored;

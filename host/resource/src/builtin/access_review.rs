@@ -1,4 +1,5 @@
-//! authorization.k8s.io/v1 selfsubjectaccessreviews and selfsubjectrulesreviews: what `kubectl auth can-i` asks.
+//! authorization.k8s.io/v1 selfsubjectaccessreviews and selfsubjectrulesreviews, which `kubectl auth can-i` asks, and
+//! authentication.k8s.io/v1 selfsubjectreviews, which `kubectl auth whoami` asks.
 //!
 //! Nothing is kept: an object is created, answered, and forgotten.
 
@@ -16,34 +17,45 @@ use super::define::{Words, definition, open_object};
 use crate::access::{Attributes, SharedAuthorizer, User, check};
 use crate::resource::{Caller, Definition, List, Resource, Watch, Written};
 
-const GROUP: &str = "authorization.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
+const AUTHENTICATION: &str = "authentication.k8s.io";
 /// A review has no name of its own, but an object needs one.
 const NAME: &str = "self";
 
-/// Both resources.
+/// All three resources.
 pub(super) fn resources(authorizer: SharedAuthorizer) -> Result<Vec<Arc<dyn Resource>>, Status> {
-    let review = |plural, kind, description, spec, question| -> Result<Arc<dyn Resource>, Status> {
-        let definition = definition(Words {
-            group: GROUP,
-            plural,
-            kind,
-            short_names: &[],
-            namespaced: false,
-            verbs: &["create"],
-            status_subresource: false,
-            description,
-            properties: json!({"spec": spec, "status": open_object("The answer.")}),
-            columns: &[],
-            selectable_fields: &[],
-        })?;
-        Ok(Arc::new(Review {
-            definition: Arc::new(definition),
-            authorizer: authorizer.clone(),
-            question,
-        }))
-    };
+    let review =
+        |group, plural, kind, description, spec, question| -> Result<Arc<dyn Resource>, Status> {
+            let definition = definition(Words {
+                group,
+                plural,
+                kind,
+                short_names: &[],
+                namespaced: false,
+                verbs: &["create"],
+                status_subresource: false,
+                description,
+                properties: json!({"spec": spec, "status": open_object("The answer.")}),
+                columns: &[],
+                selectable_fields: &[],
+            })?;
+            Ok(Arc::new(Review {
+                definition: Arc::new(definition),
+                authorizer: authorizer.clone(),
+                question,
+            }))
+        };
     Ok(vec![
         review(
+            AUTHENTICATION,
+            "selfsubjectreviews",
+            "SelfSubjectReview",
+            "SelfSubjectReview asks who the current user is.",
+            open_object("There is nothing to say."),
+            Question::Who,
+        )?,
+        review(
+            AUTHORIZATION,
             "selfsubjectaccessreviews",
             "SelfSubjectAccessReview",
             "SelfSubjectAccessReview asks whether the current user may do something.",
@@ -51,6 +63,7 @@ pub(super) fn resources(authorizer: SharedAuthorizer) -> Result<Vec<Arc<dyn Reso
             Question::Access,
         )?,
         review(
+            AUTHORIZATION,
             "selfsubjectrulesreviews",
             "SelfSubjectRulesReview",
             "SelfSubjectRulesReview asks what the current user may do in a namespace.",
@@ -62,6 +75,7 @@ pub(super) fn resources(authorizer: SharedAuthorizer) -> Result<Vec<Arc<dyn Reso
 
 #[derive(Clone, Copy)]
 enum Question {
+    Who,
     Access,
     Rules,
 }
@@ -126,6 +140,7 @@ impl Spec {
 impl Review {
     async fn status(&self, user: &User, spec: Spec) -> Result<Value, Status> {
         match self.question {
+            Question::Who => Ok(who(user)),
             Question::Access => {
                 let attributes = spec.attributes().ok_or_else(|| {
                     Status::bad_request(
@@ -178,6 +193,21 @@ impl Review {
     }
 }
 
+/// authentication.k8s.io/v1 UserInfo; what is empty is left out.
+fn who(user: &User) -> Value {
+    let mut info = json!({"username": user.name});
+    if !user.uid.is_empty() {
+        info["uid"] = user.uid.as_str().into();
+    }
+    if !user.groups.is_empty() {
+        info["groups"] = user.groups.clone().into();
+    }
+    for (key, values) in &user.extra {
+        info["extra"][key] = values.clone().into();
+    }
+    json!({"userInfo": info})
+}
+
 #[async_trait]
 impl Resource for Review {
     fn definition(&self) -> Arc<Definition> {
@@ -223,15 +253,17 @@ impl Resource for Review {
             Status::bad_request(format!("the body is no {}: {error}", self.definition.kind))
         };
         let review: Value = serde_json::from_slice(&body).map_err(unreadable)?;
-        let spec = Spec::deserialize(&review["spec"]).map_err(unreadable)?;
-        let status = self.status(&caller.user, spec).await?;
-        let answer = json!({
+        let spec = Option::<Spec>::deserialize(&review["spec"]).map_err(unreadable)?;
+        let status = self.status(&caller.user, spec.unwrap_or_default()).await?;
+        let mut answer = json!({
             "apiVersion": self.definition.gvr.api_version(),
             "kind": self.definition.kind,
             "metadata": {"name": NAME},
-            "spec": review["spec"],
-            "status": status,
         });
+        if !matches!(self.question, Question::Who) {
+            answer["spec"] = review["spec"].clone();
+        }
+        answer["status"] = status;
         let object = Object::parse_at(answer.to_string().into(), ResourceVersion::single(0));
         Ok(Written {
             object: Arc::new(object.map_err(Status::internal)?),

@@ -1,6 +1,6 @@
 //! What a cluster has and standalone must bring itself, as stored resources with rules of their own.
 //!
-//! Not a second way of serving: namespaces, Events, Leases, ConfigMaps and Tasks are [`StoredResource`]s as those of
+//! Not a second way of serving: namespaces, Events, Leases, ConfigMaps, Services and Tasks are [`StoredResource`]s as those of
 //! plugins are. In a cluster none of this is installed.
 
 mod access_review;
@@ -12,6 +12,8 @@ mod events;
 mod expiry;
 mod leases;
 mod namespaces;
+mod services;
+mod typed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,6 +81,7 @@ pub async fn install(
         events.clone(),
         leases::open(&storage).await?,
         config_maps::open(&storage).await?,
+        services::open(&storage).await?,
     ];
     for crd in &options.crds {
         let (definition, schema) = from_crd(crd).map_err(Status::internal)?;

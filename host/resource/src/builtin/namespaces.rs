@@ -10,14 +10,19 @@ use joinery_object::{GroupVersionResource, Status, WriteOptions, reason};
 use joinery_schema::ColumnType;
 use serde_json::{Value, json};
 
-use super::define::{VERBS, Words, definition};
+use super::define::{Words, definition};
 use super::host;
+use super::typed::{Go, Struct};
 use crate::admit::{Admit, Lookup, Operation, Review, Verdict};
 use crate::resource::Resource;
 use crate::stored::{Rules, Storage, StoredResource, has_finalizers, names};
 
 /// Created when they are missing. The first two are in every cluster.
 const DEFAULTS: [&str; 3] = ["default", "kube-system", "joinery-system"];
+/// Namespaces are deleted one by one only.
+const WITHOUT_DELETECOLLECTION: [&str; 7] = [
+    "create", "delete", "get", "list", "patch", "update", "watch",
+];
 /// What holds a namespace until it is empty.
 const FINALIZER: &str = "kubernetes";
 /// Every namespace carries its name as a label, for selectors.
@@ -31,7 +36,7 @@ pub(super) async fn open(storage: &Arc<Storage>) -> Result<Arc<StoredResource>, 
         kind: "Namespace",
         short_names: &["ns"],
         namespaced: false,
-        verbs: &VERBS,
+        verbs: &WITHOUT_DELETECOLLECTION,
         status_subresource: true,
         description: "Namespace provides a scope for names.",
         properties: json!({
@@ -81,6 +86,19 @@ pub(super) fn is_held(namespace: &Value) -> bool {
         .is_some_and(|finalizers| !finalizers.is_empty())
 }
 
+static SPEC: Struct = Struct {
+    name: "NamespaceSpec",
+    fields: &[(
+        "finalizers",
+        Go::List("[]v1.FinalizerName", &Go::Named("v1.FinalizerName")),
+    )],
+};
+
+static NAMESPACE: Struct = Struct {
+    name: "Namespace",
+    fields: &[("spec", Go::Struct(&SPEC))],
+};
+
 /// What k8s.io/kubernetes has in pkg/registry/core/namespace and in its NamespaceLifecycle admission.
 struct Lifecycle;
 
@@ -101,6 +119,7 @@ impl Admit for Lifecycle {
             return Ok(Verdict::default());
         };
         let mut object: Value = serde_json::from_slice(object).map_err(Status::internal)?;
+        NAMESPACE.check_object(&object)?;
         object["metadata"]["labels"][NAME_LABEL] = name.into();
         match &review.old_object {
             None => {

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::decode::members;
 use super::names;
 use super::rules::Rules;
+use crate::go_time;
 
 /// Bytes of all annotations together.
 const MAX_ANNOTATIONS: usize = 256 << 10;
@@ -74,6 +75,11 @@ impl ObjectMeta {
         for (name, value) in metadata.as_object().into_iter().flatten() {
             let one = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
             Self::deserialize(&one).map_err(|error| format!("metadata.{name}: {error}"))?;
+            if let ("creationTimestamp" | "deletionTimestamp", Some(time)) =
+                (name.as_str(), value.as_str())
+            {
+                go_time::check(time, go_time::RFC3339)?;
+            }
         }
         Self::deserialize(metadata).map_err(|error| format!("metadata: {error}"))
     }

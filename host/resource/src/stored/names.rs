@@ -41,7 +41,7 @@ pub(crate) fn label(name: &str, prefix: bool) -> Vec<String> {
 }
 
 /// The keys of labels and annotations, and finalizers.
-pub(super) fn qualified(name: &str) -> Vec<String> {
+pub(crate) fn qualified(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let name = match name.split_once('/') {
         None => name,

@@ -42,6 +42,8 @@ async fn every_schema_is_structural_and_every_resource_in_the_catalog() {
             "v1, configmaps",
             "v1, events",
             "v1, namespaces",
+            "v1, services",
+            "authentication.k8s.io/v1, selfsubjectreviews",
             "authorization.k8s.io/v1, selfsubjectaccessreviews",
             "authorization.k8s.io/v1, selfsubjectrulesreviews",
             "coordination.k8s.io/v1, leases",
@@ -196,4 +198,142 @@ async fn stored_resources_are_sources_of_views() {
     assert!(upstream.get(&gvr, &key).await.unwrap().is_none());
     let unknown = GroupVersionResource::new("example.com", "v2", "widgets");
     assert!(upstream.get(&unknown, &key).await.is_err());
+}
+
+#[tokio::test]
+async fn built_in_objects_of_wrong_types_are_refused_in_the_words_of_go() {
+    let host = Host::start().await;
+    let meta = json!({"name": "a"});
+    let event = |more: Value| {
+        let mut event = event("a");
+        for (field, value) in more.as_object().unwrap() {
+            event[field] = value.clone();
+        }
+        event
+    };
+    for (group, resource, object, detail) in [
+        (
+            "",
+            "configmaps",
+            json!({"metadata": {"name": "a", "creationTimestamp": "yesterday"}}),
+            r#"parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006""#,
+        ),
+        (
+            "",
+            "configmaps",
+            json!({"metadata": meta, "data": {"a": 1}}),
+            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+        ),
+        (
+            "",
+            "configmaps",
+            json!({"metadata": meta, "data": "x"}),
+            "json: cannot unmarshal string into Go struct field ConfigMap.data of type map[string]string",
+        ),
+        (
+            "",
+            "configmaps",
+            json!({"metadata": meta, "binaryData": {"a": "!!"}}),
+            "illegal base64 data at input byte 0",
+        ),
+        (
+            "",
+            "events",
+            event(json!({"count": 1.5})),
+            "json: cannot unmarshal number 1.5 into Go struct field Event.count of type int32",
+        ),
+        (
+            "",
+            "events",
+            event(json!({"series": {"count": "x"}})),
+            "json: cannot unmarshal string into Go struct field EventSeries.series.count of type int32",
+        ),
+        (
+            "",
+            "events",
+            event(json!({"source": "x"})),
+            "json: cannot unmarshal string into Go struct field Event.source of type v1.EventSource",
+        ),
+        (
+            "",
+            "events",
+            event(json!({"lastTimestamp": "yesterday"})),
+            r#"parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006""#,
+        ),
+        (
+            "coordination.k8s.io",
+            "leases",
+            json!({"metadata": meta, "spec": {"holderIdentity": 5}}),
+            "json: cannot unmarshal number into Go struct field LeaseSpec.spec.holderIdentity of type string",
+        ),
+    ] {
+        let status = host
+            .resource(group, resource)
+            .post(object)
+            .await
+            .unwrap_err();
+        assert_eq!(status.code, 400, "{status}");
+        assert!(
+            status.message.ends_with(&format!(": {detail}")),
+            "{}",
+            status.message
+        );
+    }
+}
+
+#[tokio::test]
+async fn built_in_objects_keep_the_rules_of_kubernetes() {
+    let host = Host::start().await;
+    let refused = async |group: &str, resource: &str, object: Value| {
+        let status = host
+            .resource(group, resource)
+            .post(object)
+            .await
+            .unwrap_err();
+        assert_eq!(status.code, 422, "{status}");
+        status.message
+    };
+    let mut new_style = event("a");
+    new_style["eventTime"] = "2026-01-01T00:00:00.000000Z".into();
+    new_style.as_object_mut().unwrap().remove("reason");
+    let message = refused("", "events", new_style).await;
+    for part in [
+        "reportingComponent: Required value",
+        "reportingComponent: Invalid value: \"\": name part must be non-empty",
+        "reportingInstance: Required value",
+        "action: Required value",
+        "reason: Required value",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    let key = json!({"metadata": {"name": "a"}, "data": {"a b": "c"}});
+    let message = refused("", "configmaps", key).await;
+    assert!(message.starts_with(
+        "ConfigMap \"a\" is invalid: data[a b]: Invalid value: \"a b\": a valid config key"
+    ));
+    let lease = json!({"metadata": {"name": "l"}, "spec": {"leaseDurationSeconds": 0}});
+    assert_eq!(
+        refused("coordination.k8s.io", "leases", lease).await,
+        "Lease.coordination.k8s.io \"l\" is invalid: spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"
+    );
+}
+
+#[tokio::test]
+async fn who_asks_who_he_is_is_told() {
+    let host = Host::start().await;
+    let gvr = GroupVersionResource::new("authentication.k8s.io", "v1", "selfsubjectreviews");
+    let review = host.catalog.snapshot().find(&gvr).unwrap().clone();
+    let written = review
+        .create(
+            &admin(),
+            None,
+            None,
+            bytes(&json!({})),
+            &WriteOptions::default(),
+        )
+        .await
+        .unwrap();
+    let answer = value(&written.object);
+    assert_eq!(answer["status"]["userInfo"]["username"], admin().user.name);
+    assert!(answer["spec"].is_null());
 }
