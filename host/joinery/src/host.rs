@@ -13,6 +13,7 @@ use joinery_store::{Embedded, Options, Store};
 use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use crate::cli::Common;
 use crate::manager::Manager;
@@ -105,11 +106,18 @@ impl Host {
             },
         )
         .await?;
+        let folder = parts.common.plugins;
         let plugins = tokio::spawn(async move {
             // The directory is watched for as long as it is held.
             let mut sets = directory.subscribe();
             loop {
                 let set = sets.borrow_and_update().clone();
+                if set.plugins.is_empty() {
+                    warn!(
+                        folder = %folder.display(),
+                        "there are no plugins: copy NAME.wasm or NAME.wasm.zst there, they are loaded at once"
+                    );
+                }
                 manager.want(&set);
                 if sets.changed().await.is_err() {
                     return;

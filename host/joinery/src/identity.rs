@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 
 /// Certificates are renewed at a start after so long; they hold for ten times that.
@@ -24,16 +24,35 @@ pub(crate) struct Identity {
     pub(crate) token: String,
 }
 
-/// Writes a file that only its owner reads, whole or not at all.
-pub(crate) fn write_private(path: &Path, content: &str) -> Result<()> {
+/// What is written first, and then renamed.
+fn open_temporary(path: &Path) -> Result<(PathBuf, std::fs::File)> {
     let temporary = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new()
+    let file = std::fs::OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
         .open(&temporary)
-        .with_context(|| format!("cannot write {}", temporary.display()))?;
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok((temporary, file))
+}
+
+/// Whether [`write_private`] could write there.
+///
+/// # Errors
+/// When the folder is missing or not writable, or the path is a folder.
+pub(crate) fn check_private(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        bail!("cannot write {}: it is a folder", path.display());
+    }
+    let (temporary, _) = open_temporary(path)?;
+    std::fs::remove_file(&temporary)
+        .with_context(|| format!("cannot remove {}", temporary.display()))
+}
+
+/// Writes a file that only its owner reads, whole or not at all.
+pub(crate) fn write_private(path: &Path, content: &str) -> Result<()> {
+    let (temporary, mut file) = open_temporary(path)?;
     file.write_all(content.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&temporary, path).with_context(|| format!("cannot write {}", path.display()))

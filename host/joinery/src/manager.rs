@@ -8,12 +8,16 @@ use joinery_plugin::{PluginFile, PluginSet, Stats};
 use joinery_source::SourceCache;
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::service::{Context, Service, ViewReport};
 
 /// After so long the host is ready even if a plugin still waits for its sources: others must not wait with it.
 const READY_AFTER: Duration = Duration::from_secs(30);
+
+/// When the log tells for the first time what a plugin waits for, and when again.
+const COMPLAIN_FIRST: Duration = Duration::from_secs(5);
+const COMPLAIN_AGAIN: Duration = Duration::from_secs(60);
 
 /// What ought to be in service under a name.
 #[derive(Clone, PartialEq)]
@@ -95,27 +99,45 @@ impl Manager {
         }
     }
 
-    /// Whether all plugins of the first set have been tried.
+    /// Whether all plugins of the first set have been tried, and what there is to note of those that do not serve: a
+    /// plugin that is refused, or waits for a source that is not there, does not keep the others from being reached.
     ///
     /// # Errors
     /// What is still missing.
-    pub(crate) fn ready(&self) -> Result<(), String> {
+    pub(crate) fn ready(&self) -> Result<String, String> {
         if !*self.seen.borrow() {
             return Err("the plugins have not been read yet".to_owned());
         }
-        if self.started.elapsed() > READY_AFTER {
-            return Ok(());
-        }
         let slots = self.slots.lock();
-        let loading: Vec<&str> = slots
-            .iter()
-            .filter(|(_, slot)| *slot.state.lock() == State::Loading)
-            .map(|(name, _)| name.as_str())
-            .collect();
-        if loading.is_empty() {
-            return Ok(());
+        let (mut loading, mut waiting, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, slot) in slots.iter() {
+            match (&*slot.state.lock(), slot.service.waits_for()) {
+                (State::Loading, sources) if sources.is_empty() => loading.push(name.clone()),
+                (State::Loading, sources) => {
+                    // What went wrong with them is in the log only: this is open to everybody.
+                    let sources: Vec<_> = sources.into_iter().map(|(source, _)| source).collect();
+                    waiting.push(format!("{name} for {}", sources.join(" and ")));
+                }
+                (State::Failed(_), _) => refused.push(name.as_str()),
+                (State::Serving, _) => {}
+            }
         }
-        Err(format!("still loading: {}", loading.join(", ")))
+        let patient = self.started.elapsed() <= READY_AFTER;
+        if patient && !(loading.is_empty() && waiting.is_empty()) {
+            loading.extend(waiting);
+            return Err(format!("still loading: {}", loading.join(", ")));
+        }
+        let mut notes = Vec::new();
+        for (what, plugins) in [
+            ("refused", refused.join(", ")),
+            ("still loading", loading.join(", ")),
+            ("waiting", waiting.join(", ")),
+        ] {
+            if !plugins.is_empty() {
+                notes.push(format!("{what}: {plugins}"));
+            }
+        }
+        Ok(notes.join("; "))
     }
 
     /// Takes over a new set of plugins: those that changed are loaded, those that went are retired. What cannot be read
@@ -199,11 +221,27 @@ async fn serve(context: Arc<Context>, name: String, slot: Arc<Slot>) {
                         Err(why) => fail(&name, &digest, &format!("{why:#}"), &slot),
                     },
                     Ok(()) = wanted.changed() => continue,
+                    () = complain(&name, &slot.service) => {}
                 }
             }
         }
         if wanted.changed().await.is_err() {
             return;
+        }
+    }
+}
+
+/// Says for what a plugin that is being loaded waits; never ends.
+async fn complain(name: &str, service: &Service) {
+    let mut pause = COMPLAIN_FIRST;
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = COMPLAIN_AGAIN;
+        for (source, error) in service.waits_for() {
+            warn!(
+                plugin = name,
+                source, error, "plugin does not serve yet: it waits for a source"
+            );
         }
     }
 }

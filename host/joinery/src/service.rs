@@ -10,7 +10,7 @@ use joinery_plugin::{Generation, PluginFile, ResourceDescription, Runtime, Shape
 use joinery_resource::{
     Catalog, Resource, Rules, SharedAuthorizer, Storage, StoredResource, ViewResource, ViewSettings,
 };
-use joinery_source::SourceSpec;
+use joinery_source::{SourceCache, SourceSpec};
 use joinery_view::{Prepared, ViewSpec};
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
@@ -80,6 +80,8 @@ pub(crate) struct ViewReport {
 pub(crate) struct Service {
     /// Changed only under [`Context::exchange`].
     serving: Mutex<Serving>,
+    /// The sources of what is being prepared.
+    preparing: Mutex<Vec<Arc<SourceCache>>>,
 }
 
 impl Service {
@@ -95,11 +97,14 @@ impl Service {
         // What cannot take its place need not be prepared.
         self.check(context, &generation)?;
         let mut ready = Vec::new();
+        let _prepared = Preparing(self);
         for resource in &generation.description().resources {
             ready.push(match &resource.shape {
                 Shape::Stored => Ready::Stored,
                 Shape::View(spec) => {
-                    Ready::View(Box::new(prepare(context, &generation, spec).await?))
+                    let caches = caches(context, spec);
+                    self.preparing.lock().clone_from(&caches);
+                    Ready::View(Box::new(prepare(&generation, spec, caches).await?))
                 }
             });
         }
@@ -107,6 +112,17 @@ impl Service {
         let (service, context) = (self.clone(), context.clone());
         tokio::spawn(async move { service.swap(&context, &generation, ready).await }).await??;
         Ok(count)
+    }
+
+    /// The sources that the generation which is being loaded still waits for, and what went wrong with them last.
+    pub(crate) fn waits_for(&self) -> Vec<(String, String)> {
+        let preparing = self.preparing.lock();
+        let missing = preparing.iter().filter(|cache| !cache.state().synced);
+        let told = missing.map(|cache| {
+            let error = cache.state().error.unwrap_or_default();
+            (cache.spec().gvr.to_string(), error)
+        });
+        told.collect()
     }
 
     /// Takes the plugin's resources away.
@@ -259,13 +275,17 @@ impl Service {
     }
 }
 
-/// Reads the sources of a view and composes all its objects.
-async fn prepare(context: &Context, generation: &Generation, spec: &ViewSpec) -> Result<Prepared> {
-    let join = generation
-        .join(&spec.resource)
-        .ok_or_else(|| anyhow!("{} has no join", spec.resource))?;
-    let caches = spec
-        .sources
+/// A load that has ended, in whichever way, waits for nothing.
+struct Preparing<'a>(&'a Service);
+
+impl Drop for Preparing<'_> {
+    fn drop(&mut self) {
+        self.0.preparing.lock().clear();
+    }
+}
+
+fn caches(context: &Context, spec: &ViewSpec) -> Vec<Arc<SourceCache>> {
+    spec.sources
         .iter()
         .map(|source| {
             context.sources.cache(SourceSpec {
@@ -275,7 +295,18 @@ async fn prepare(context: &Context, generation: &Generation, spec: &ViewSpec) ->
                 optional: source.optional,
             })
         })
-        .collect();
+        .collect()
+}
+
+/// Reads the sources of a view and composes all its objects.
+async fn prepare(
+    generation: &Generation,
+    spec: &ViewSpec,
+    caches: Vec<Arc<SourceCache>>,
+) -> Result<Prepared> {
+    let join = generation
+        .join(&spec.resource)
+        .ok_or_else(|| anyhow!("{} has no join", spec.resource))?;
     Ok(Prepared::new(join, caches).await)
 }
 

@@ -17,7 +17,7 @@ use tracing::info;
 
 use crate::cli::Standalone;
 use crate::host::{Host, Parts, open_store};
-use crate::identity::{Identity, write_private};
+use crate::identity::{Identity, check_private, write_private};
 
 /// The Task resource, from the same manifest that a cluster gets.
 const TASK_CRD: &str = include_str!("../../../deploy/crd/task.yaml");
@@ -28,6 +28,7 @@ const READY_POLL: Duration = Duration::from_millis(20);
 pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<()> {
     // Only the administrator reaches it, and there is nothing behind it.
     let policy = options.common.policy.read(Grants::everything())?;
+    check_private(&options.kubeconfig)?;
     let identity = Identity::ensure(&options.common.data_dir.join("identity"))?;
     let store = open_store(&options.common.data_dir)?;
     let catalog = Arc::new(Catalog::new());
@@ -76,10 +77,6 @@ pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<
     let announce = async {
         while !health.is_ready() {
             tokio::time::sleep(READY_POLL).await;
-        }
-        if let Some(folder) = kubeconfig.parent() {
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("cannot make {}", folder.display()))?;
         }
         write_private(&kubeconfig, &identity.kubeconfig(&url))?;
         info!(address = url, kubeconfig = %kubeconfig.display(), "ready");

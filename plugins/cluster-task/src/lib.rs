@@ -94,11 +94,14 @@ impl ClusterTasks {
         };
         let user: CustomTask = serde_json::from_slice(user)
             .map_err(|error| Failure::internal(format!("unreadable CustomTask: {error}")))?;
-        let more = if users.truncated { " and others" } else { "" };
+        let (more, refer) = match users.truncated {
+            true => (" and others", "refer"),
+            false => ("", "refers"),
+        };
         Err(Failure::new(
             "Conflict",
             format!(
-                "ClusterTask {name:?} cannot be deleted: CustomTask \"{}/{}\"{more} refer to it in \
+                "ClusterTask {name:?} cannot be deleted: CustomTask \"{}/{}\"{more} {refer} to it in \
                  spec.clusterTaskRef; delete or change them first",
                 user.metadata.namespace, user.metadata.name
             ),
