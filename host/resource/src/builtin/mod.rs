@@ -7,6 +7,7 @@ mod access_review;
 mod config_maps;
 mod crd;
 mod define;
+mod definitions;
 mod emptying;
 mod events;
 mod expiry;
@@ -82,6 +83,7 @@ pub async fn install(
         leases::open(&storage).await?,
         config_maps::open(&storage).await?,
         services::open(&storage).await?,
+        definitions::open(&storage, &options.crds).await?,
     ];
     for crd in &options.crds {
         let (definition, schema) = from_crd(crd).map_err(Status::internal)?;

@@ -43,6 +43,7 @@ async fn every_schema_is_structural_and_every_resource_in_the_catalog() {
             "v1, events",
             "v1, namespaces",
             "v1, services",
+            "apiextensions.k8s.io/v1, customresourcedefinitions",
             "authentication.k8s.io/v1, selfsubjectreviews",
             "authorization.k8s.io/v1, selfsubjectaccessreviews",
             "authorization.k8s.io/v1, selfsubjectrulesreviews",
@@ -50,6 +51,9 @@ async fn every_schema_is_structural_and_every_resource_in_the_catalog() {
             "example.com/v1, widgets",
         ]
     );
+    let definitions = host.resource("apiextensions.k8s.io", "customresourcedefinitions");
+    let list = definitions.all("").await.unwrap();
+    assert_eq!(names(&list), ["widgets.example.com"]);
     let widgets = host.resource("example.com", "widgets");
     widgets.post(widget("a", json!({}))).await.unwrap();
 }

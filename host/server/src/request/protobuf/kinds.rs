@@ -13,6 +13,7 @@ pub(super) fn message(api_version: &str, kind: &str) -> Option<&'static Message>
         ("v1", "ConfigMap") => &CONFIG_MAP,
         ("v1", "Event") => &EVENT,
         ("coordination.k8s.io/v1", "Lease") => &LEASE,
+        ("authentication.k8s.io/v1", "SelfSubjectReview") => &SELF_REVIEW,
         ("authorization.k8s.io/v1", "SelfSubjectAccessReview") => &ACCESS_REVIEW,
         ("authorization.k8s.io/v1", "SelfSubjectRulesReview") => &RULES_REVIEW,
         // In the group that is deleted from, as client-go does, or in meta's own.
@@ -131,6 +132,8 @@ static LEASE_SPEC: Message = Message(&[
     F(6, "strategy", Text),
     F(7, "preferredHolder", Text),
 ]);
+
+static SELF_REVIEW: Message = Message(&[F(1, "metadata", Nested(&OBJECT_META))]);
 
 static ACCESS_REVIEW: Message = Message(&[
     F(1, "metadata", Nested(&OBJECT_META)),
