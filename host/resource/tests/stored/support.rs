@@ -101,7 +101,7 @@ impl Host {
 }
 
 pub(crate) fn crd(plural: &str, namespaced: bool) -> Value {
-    json!({"spec": {
+    json!({"metadata": {"name": format!("{plural}.example.com")}, "spec": {
         "group": "example.com",
         "scope": if namespaced { "Namespaced" } else { "Cluster" },
         "names": {"kind": "Widget", "plural": plural},
