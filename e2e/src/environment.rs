@@ -418,7 +418,7 @@ fn start_controller(workspace: &Workspace, run_dir: &RunDir, kubeconfig: &Path) 
 }
 
 /// Standalone needs no control plane, so nothing is built for it while the machine has a kubectl.
-fn kubectl_for_standalone(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) fn kubectl_for_standalone(workspace: &Workspace) -> Result<PathBuf> {
     if let Some(binaries) = ControlPlaneBinaries::cached(workspace) {
         return Ok(binaries.kubectl());
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::kubectl::Kubectl;
 use crate::pki::KeyPairFiles;
@@ -40,6 +40,7 @@ pub(crate) struct Host {
     data: PathBuf,
     plugins: PathBuf,
     logs: PathBuf,
+    arguments: Vec<String>,
     process: Option<Process>,
 }
 
@@ -59,12 +60,23 @@ impl Host {
             data: run_dir.create(&format!("data/{name}"))?,
             plugins: run_dir.create(&format!("plugins/{name}"))?,
             logs: run_dir.logs(),
+            arguments: Vec::new(),
             process: None,
         })
     }
 
     pub(crate) fn plugins(&self) -> &Path {
         &self.plugins
+    }
+
+    pub(crate) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// For every start from now on.
+    pub(crate) fn add_arguments(&mut self, arguments: &[&str]) {
+        self.arguments
+            .extend(arguments.iter().map(|argument| (*argument).to_owned()));
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -77,13 +89,9 @@ impl Host {
 
     /// Starts the process and waits until it says that it is ready to a kubectl that speaks to it directly.
     pub(crate) fn start(&mut self, direct: &Kubectl) -> Result<()> {
-        self.spawn()?;
-        if let Form::Standalone { kubeconfig } = &self.form {
-            let process = self.process.as_mut().context("the host does not run")?;
-            wait::until("the host to write its kubeconfig", READY, || {
-                process.check()?;
-                Ok(kubeconfig.is_file().then_some(()))
-            })?;
+        match self.form {
+            Form::Standalone { .. } => self.start_standalone()?,
+            Form::Behind { .. } => self.spawn()?,
         }
         let process = self.process.as_mut().context("the host does not run")?;
         wait::until(&format!("{} to be ready", self.name), READY, || {
@@ -93,6 +101,24 @@ impl Host {
                 .is_ok()
                 .then_some(()))
         })
+    }
+
+    /// Starts a standalone host and waits until it writes its kubeconfig, which it does when it is ready.
+    pub(crate) fn start_standalone(&mut self) -> Result<()> {
+        self.spawn()?;
+        let Form::Standalone { kubeconfig } = &self.form else {
+            bail!("{} is no standalone host", self.name);
+        };
+        let process = self.process.as_mut().context("the host does not run")?;
+        wait::until_with(
+            Duration::from_millis(10),
+            "the host to write its kubeconfig",
+            READY,
+            || {
+                process.check()?;
+                Ok(kubeconfig.is_file().then_some(()))
+            },
+        )
     }
 
     /// Starts the process and waits for nothing.
@@ -125,7 +151,8 @@ impl Host {
             .arg("--data-dir")
             .arg(&self.data)
             .arg("--plugins")
-            .arg(&self.plugins);
+            .arg(&self.plugins)
+            .args(&self.arguments);
         self.process = Some(Process::start(&self.name, &self.logs, GRACE, &mut command)?);
         Ok(())
     }

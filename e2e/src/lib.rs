@@ -26,6 +26,7 @@ mod progress;
 mod run_dir;
 mod samples;
 mod side_host;
+mod solo;
 mod wait;
 mod workspace;
 
@@ -41,4 +42,5 @@ pub use process::signal_process;
 pub use progress::say;
 pub use run_dir::RunDir;
 pub use side_host::SideHost;
+pub use solo::SoloHost;
 pub use workspace::Workspace;

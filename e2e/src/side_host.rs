@@ -85,6 +85,19 @@ impl SideHost {
         &self.log
     }
 
+    /// Ends it as an operator does (SIGTERM).
+    pub fn stop(&self) {
+        lock(&self.host).stop(false);
+    }
+
+    /// Starts it again, at the same address with the same data, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not get ready.
+    pub fn begin(&self) -> Result<()> {
+        lock(&self.host).start(&self.direct)
+    }
+
     /// Restarts it at the same address with the same data; `crash` ends it with SIGKILL. Returns once it is ready again.
     ///
     /// # Errors

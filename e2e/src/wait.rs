@@ -12,6 +12,16 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) fn until<T>(
     what: &str,
     timeout: Duration,
+    probe: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    until_with(PAUSE, what, timeout, probe)
+}
+
+/// As [`until`], with another pause between two questions.
+pub(crate) fn until_with<T>(
+    pause: Duration,
+    what: &str,
+    timeout: Duration,
     mut probe: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let end = Instant::now() + timeout;
@@ -23,6 +33,6 @@ pub(crate) fn until<T>(
         if Instant::now() >= end {
             bail!("waited {} s in vain for {what}", timeout.as_secs());
         }
-        interrupt::sleep(PAUSE)?;
+        interrupt::sleep(pause)?;
     }
 }

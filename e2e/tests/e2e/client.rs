@@ -187,30 +187,41 @@ impl Client {
 
     /// A connection that is kept for many requests.
     pub(crate) fn connect(&self) -> Connection {
-        let sender = runtime().block_on(self.dial()).unwrap();
-        Connection {
+        self.try_connect().unwrap()
+    }
+
+    /// As [`Client::connect`], to a server that may not be there.
+    pub(crate) fn try_connect(&self) -> Result<Connection, String> {
+        let sender = runtime().block_on(self.dial())?;
+        Ok(Connection {
             client: self.clone(),
             sender,
-        }
+        })
     }
 
     /// Opens a watch, and returns once its headers have arrived.
     pub(crate) fn watch(&self, path: &str) -> Result<Watch, Box<Answer>> {
+        self.try_watch(path).unwrap()
+    }
+
+    /// As [`Client::watch`], of a server that may not be there.
+    pub(crate) fn try_watch(&self, path: &str) -> Result<Result<Watch, Box<Answer>>, String> {
         let request = self.request("GET", path, &[], Bytes::new());
         runtime().block_on(async {
-            let mut sender = self.dial().await.unwrap();
+            let mut sender = self.dial().await?;
             let response = tokio::time::timeout(PATIENCE, sender.send_request(request))
                 .await
-                .expect("headers in time")
-                .unwrap();
+                .map_err(|_| "no headers in time".to_owned())?
+                .map_err(|error| error.to_string())?;
             if response.status() != StatusCode::OK {
-                return Err(Box::new(whole(response).await.unwrap()));
+                return Ok(Err(Box::new(whole(response).await?)));
             }
-            Ok(Watch {
+            Ok(Ok(Watch {
                 _sender: sender,
                 body: response.into_body(),
                 buffer: BytesMut::new(),
-            })
+                ended: false,
+            }))
         })
     }
 
@@ -291,9 +302,15 @@ pub(crate) struct Watch {
     _sender: SendRequest<Full<Bytes>>,
     body: Incoming,
     buffer: BytesMut,
+    ended: bool,
 }
 
 impl Watch {
+    /// Whether the stream has ended, in whatever way.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// The next frame within `patience`; none when there is none, or the stream ended.
     pub(crate) fn next(&mut self, patience: Duration) -> Option<Value> {
         runtime().block_on(async {
@@ -312,7 +329,11 @@ impl Watch {
                             self.buffer.extend_from_slice(&data);
                         }
                     }
-                    Ok(Some(Err(_)) | None) | Err(_) => return None,
+                    Ok(Some(Err(_)) | None) => {
+                        self.ended = true;
+                        return None;
+                    }
+                    Err(_) => return None,
                 }
             }
         })

@@ -47,6 +47,12 @@ pub(crate) enum Command {
     Standalone(Standalone),
     /// Serve behind the aggregation layer of a kube-apiserver.
     Serve(Serve),
+    /// Back up, restore or check the embedded store.
+    Store {
+        /// What to do.
+        #[command(subcommand)]
+        command: StoreCommand,
+    },
     /// Compile a component (used by the host itself, as a child process with limits of its own).
     #[command(hide = true)]
     Compile {
@@ -69,9 +75,50 @@ pub(crate) struct Common {
     /// views are read live, and watches of them are refused until it fits again.
     #[arg(long, value_name = "BYTES", default_value = "1Gi", value_parser = bytes)]
     pub(crate) max_source_bytes: usize,
+    /// How many changes the store remembers for watches and for lists of an older resourceVersion.
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) history_count: u64,
+    /// For how long the store remembers a change, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) history_age: u64,
     /// What plugins may do.
     #[command(flatten)]
     pub(crate) policy: PolicyFiles,
+}
+
+/// `joinery store`
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Write all that is stored to a file, whether a host runs on the data folder or not.
+    Backup {
+        /// The host's data folder.
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+        /// Where to; replaced when the backup is whole. `-` is the standard output.
+        #[arg(long, value_name = "FILE")]
+        to: PathBuf,
+    },
+    /// Make the store of a data folder of a backup.
+    ///
+    /// All objects get a resourceVersion above any that clients can have seen, and watches begin anew.
+    Restore {
+        /// Where from. `-` is the standard input.
+        #[arg(long, value_name = "FILE")]
+        from: PathBuf,
+        /// The host's data folder, which must not hold a store.
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+    },
+    /// Read everything in a store that no host runs on, or in a backup, and say whether it is whole.
+    #[command(group = clap::ArgGroup::new("what").required(true))]
+    Check {
+        /// The host's data folder.
+        #[arg(long, value_name = "DIR", group = "what")]
+        data_dir: Option<PathBuf>,
+        /// A backup.
+        #[arg(long, value_name = "FILE", group = "what")]
+        backup: Option<PathBuf>,
+    },
 }
 
 /// The operator's word on plugins.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use joinery_object::{GroupVersionResource, Object, ObjectKey, Status};
+use joinery_object::{Change, Follower, GroupVersionResource, Object, ObjectKey, Status};
 use joinery_resource::{Namespace, Namespaces, Storage, StoredUpstream};
 use joinery_source::{
     ByteBudget, Page, Query, SourceCache, SourceSpec, Upstream, UpstreamError, UpstreamWatch,
@@ -91,6 +91,34 @@ impl ClusterNamespaces {
             cache: SourceCache::start(upstream.clone(), spec, ByteBudget::unlimited()),
             upstream,
             gvr,
+        }
+    }
+
+    /// Follows which of them go, once all are known.
+    pub(crate) async fn departures(&self) -> Departures {
+        loop {
+            self.cache.synced().await;
+            if let Some((_, _, follower)) = self.cache.subscribe() {
+                return Departures(follower);
+            }
+        }
+    }
+}
+
+/// Tells when a namespace has gone.
+pub(crate) struct Departures(Follower);
+
+impl Departures {
+    /// Waits for the next one that is gone, or another of the same name; also returns when some may have been missed.
+    pub(crate) async fn next(&mut self) {
+        while let Ok((changes, _)) = self.0.next().await {
+            let is_departure = |change: &Arc<Change>| {
+                let new = change.new_object().map(|new| new.uid());
+                change.old().is_some_and(|old| new != Some(old.uid()))
+            };
+            if changes.iter().any(is_departure) {
+                return;
+            }
         }
     }
 }

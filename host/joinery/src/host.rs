@@ -1,15 +1,16 @@
 //! What both ways of serving have in common: the plugins, and the server before them.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use joinery_plugin::{Compile, DirectorySource, Policy, Runtime, RuntimeOptions};
 use joinery_resource::{Catalog, SharedAuthorizer, Storage};
 use joinery_server::{Authentication, Config, Health, Limits, Server, ServingSource, SharedTrust};
 use joinery_source::Upstream;
-use joinery_store::{Embedded, Options, Store};
+use joinery_store::{BackupServer, Embedded, Options, Store};
 use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -56,14 +57,33 @@ pub(crate) struct Host {
     plugins: JoinHandle<()>,
 }
 
+/// The open store, which gives backups while it is.
+pub(crate) struct OpenStore {
+    /// The store.
+    pub(crate) store: Arc<dyn Store>,
+    _backups: BackupServer,
+}
+
+/// Where the store lies in a data folder.
+pub(crate) fn store_folder(data_dir: &Path) -> PathBuf {
+    data_dir.join("store")
+}
+
 /// Opens the embedded store below the data folder.
-pub(crate) fn open_store(data_dir: &Path) -> Result<Arc<dyn Store>> {
-    let folder = data_dir.join("store");
+pub(crate) fn open_store(common: &Common) -> Result<OpenStore> {
+    let folder = store_folder(&common.data_dir);
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the data folder {}", folder.display()))?;
-    let store = Embedded::open(&folder, Options::default())
+    let options = Options {
+        history_count: usize::try_from(common.history_count).unwrap_or(usize::MAX),
+        history_age: Duration::from_secs(common.history_age),
+        ..Options::default()
+    };
+    let store = Embedded::open(&folder, options)
         .with_context(|| format!("cannot open the store {}", folder.display()))?;
-    Ok(Arc::new(store))
+    let store = Arc::new(store);
+    let _backups = store.serve_backups()?;
+    Ok(OpenStore { store, _backups })
 }
 
 impl Host {

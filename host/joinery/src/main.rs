@@ -10,6 +10,7 @@ mod serve;
 mod service;
 mod sources;
 mod standalone;
+mod store;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
     if let Command::Compile { arguments } = cli.command {
         return joinery_plugin::compile_child_main(arguments.into_iter().map(Into::into));
     }
-    match serve(cli) {
+    match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("joinery: {}", told_once(&error));
@@ -51,8 +52,11 @@ fn told_once(error: &anyhow::Error) -> String {
     told
 }
 
-fn serve(cli: Cli) -> Result<()> {
+fn run(cli: Cli) -> Result<()> {
     log(&cli)?;
+    if let Command::Store { command } = cli.command {
+        return store::run(command);
+    }
     // One crypto provider for all that speaks TLS here; a second call would say that there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -64,7 +68,7 @@ fn serve(cli: Cli) -> Result<()> {
         match cli.command {
             Command::Standalone(options) => standalone::run(options, stop).await,
             Command::Serve(options) => serve::run(options, stop).await,
-            Command::Compile { .. } => Ok(()),
+            Command::Store { .. } | Command::Compile { .. } => Ok(()),
         }
     })
 }

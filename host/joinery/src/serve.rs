@@ -1,6 +1,7 @@
 //! `joinery serve`: behind the aggregation layer of a kube-apiserver.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -21,6 +22,10 @@ use crate::host::{Host, Parts, open_store};
 
 /// Between looks for objects whose namespace is gone.
 const ORPHANS_EVERY: Duration = Duration::from_secs(60);
+/// After one that failed.
+const RETRY: Duration = Duration::from_secs(1);
+/// Namespaces that go within such a time are looked for together.
+const TOGETHER: Duration = Duration::from_millis(200);
 
 /// Serves until `stop`.
 pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
@@ -32,10 +37,11 @@ pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
     let trust = SharedTrust::new(Trust::default());
     follow_cluster_trust(client.clone(), trust.clone()).await?;
     let cluster: Arc<dyn Upstream> = Arc::new(KubernetesUpstream::new(client.clone()));
-    let store = open_store(&options.common.data_dir)?;
+    let store = open_store(&options.common)?;
+    let namespaces = Arc::new(ClusterNamespaces::start(cluster.clone()));
     let storage = Storage::new(
-        store,
-        Arc::new(ClusterNamespaces::start(cluster.clone())),
+        store.store.clone(),
+        namespaces.clone(),
         Some(cluster.clone()),
         true,
     );
@@ -44,6 +50,16 @@ pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
     authorizer.register(&mut registry);
     let tokens = TokenReviews::new(client);
     tokens.register(&mut registry);
+    let health = Health::new();
+    let swept = Arc::new(AtomicBool::new(false));
+    let sweeper = tokio::spawn(remove_orphans(storage.clone(), namespaces, swept.clone()));
+    health.ready("namespaces", move || {
+        let unknown = || "it is not known yet which namespaces have gone".to_owned();
+        swept
+            .load(Ordering::Acquire)
+            .then_some(String::new())
+            .ok_or_else(unknown)
+    });
     let host = Host::start(Parts {
         common: options.common,
         policy,
@@ -62,29 +78,47 @@ pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
             key: options.tls_private_key_file,
         },
         trust,
-        health: Health::new(),
+        health,
         registry,
     })
     .await?;
     info!(address = %host.address(), "serving");
-    let sweeper = tokio::spawn(remove_orphans(storage));
     host.run(stop).await;
     sweeper.abort();
     Ok(())
 }
 
-/// Removes what is stored for namespaces that are gone, so that it never appears in a namesake.
+/// Removes what is stored for namespaces that are gone, so that it never appears in a namesake: at the start, whenever one
+/// goes, and now and then. Sets `swept` once it has looked for the first time.
 ///
 /// The cluster's namespace controller asks us to empty a namespace before it goes; this is for what it could not see,
 /// because we or the plugin were away.
-async fn remove_orphans(storage: Arc<Storage>) {
+async fn remove_orphans(
+    storage: Arc<Storage>,
+    namespaces: Arc<ClusterNamespaces>,
+    swept: Arc<AtomicBool>,
+) {
     loop {
-        tokio::time::sleep(ORPHANS_EVERY).await;
-        match storage.remove_orphans().await {
-            Ok(0) => {}
-            Ok(objects) => info!(objects, "removed objects whose namespace is gone"),
-            Err(error) => warn!(%error, "cannot look for objects whose namespace is gone"),
-        }
+        let mut departures = namespaces.departures().await;
+        let again = match storage.remove_orphans().await {
+            Ok(removed) => {
+                if removed > 0 {
+                    info!(removed, "removed objects whose namespace is gone");
+                }
+                swept.store(true, Ordering::Release);
+                ORPHANS_EVERY
+            }
+            Err(error) => {
+                warn!(%error, "cannot look for objects whose namespace is gone");
+                RETRY
+            }
+        };
+        let departure = async {
+            departures.next().await;
+            // Others may follow at once.
+            tokio::time::sleep(TOGETHER).await;
+        };
+        let _ = tokio::time::timeout(again, departure).await;
     }
 }
 

@@ -30,13 +30,13 @@ pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<
     let policy = options.common.policy.read(Grants::everything())?;
     check_private(&options.kubeconfig)?;
     let identity = Identity::ensure(&options.common.data_dir.join("identity"))?;
-    let store = open_store(&options.common.data_dir)?;
+    let store = open_store(&options.common)?;
     let catalog = Arc::new(Catalog::new());
     let authorizer = Arc::new(AdministratorsOnly);
     let task: serde_json::Value =
         serde_saphyr::from_str(TASK_CRD).context("deploy/crd/task.yaml is no YAML")?;
     let builtins = builtin::install(
-        store,
+        store.store.clone(),
         &catalog,
         authorizer.clone(),
         BuiltinOptions {

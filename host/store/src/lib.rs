@@ -20,6 +20,6 @@ pub use embedded::{
 pub use error::{GuardFailure, StoreError, TxnError};
 pub use key::{Key, KeyError, KeyRange};
 pub use store::{
-    At, Change, Committed, FIRST_REVISION, Guard, ListOptions, Op, Page, Store, Versioned,
+    At, Change, Committed, FIRST_REVISION, Guard, ListOptions, Op, Page, Query, Store, Versioned,
     WatchEvent, WatchStream,
 };

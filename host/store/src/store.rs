@@ -4,6 +4,7 @@ use crate::{Key, KeyRange, StoreError, TxnError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
+use std::fmt;
 use std::sync::Arc;
 
 /// The revision of an empty store. It is not 0, for a resourceVersion of `0` means "any".
@@ -44,7 +45,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`TxnError::GuardFailed`] with the first guard that does not hold; [`StoreError::Compacted`]
-    /// or [`StoreError::Future`] for a range guard whose revision cannot be compared. In all these
+    /// or [`StoreError::Future`] for a guard of a range whose revision cannot be compared. In all these
     /// cases nothing was changed.
     async fn txn(&self, ops: Vec<Op>, guards: Vec<Guard>) -> Result<Committed, TxnError>;
 
@@ -112,7 +113,50 @@ pub enum Guard {
         /// The revision of the list that the transaction rests on.
         revision: u64,
     },
+    /// As [`Guard::RangeUnchangedSince`], for a list that a query selects from: changes of what it selects neither before
+    /// nor after do not matter, so that busy neighbours do not make the transaction fail.
+    QueryUnchangedSince {
+        /// Which keys.
+        range: KeyRange,
+        /// The revision of the list that the transaction rests on.
+        revision: u64,
+        /// Which of their changes matter.
+        query: Query,
+    },
 }
+
+/// Tells whether a query selects what a change put or took away.
+#[derive(Clone)]
+pub struct Query(Arc<dyn Fn(&Versioned) -> bool + Send + Sync>);
+
+impl Query {
+    /// Asked while a transaction waits: it must be quick. What it cannot read it had better select.
+    pub fn new(selects: impl Fn(&Versioned) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(selects))
+    }
+
+    /// Whether the change matters to the query.
+    #[must_use]
+    pub fn concerns(&self, change: &Change) -> bool {
+        let mut sides = change.old.iter().chain(&change.new);
+        sides.any(|value| (self.0)(value))
+    }
+}
+
+impl fmt::Debug for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Query")
+    }
+}
+
+/// Queries are equal when they are the same one.
+impl PartialEq for Query {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Query {}
 
 /// A transaction that took place.
 #[derive(Debug, Clone, PartialEq, Eq)]

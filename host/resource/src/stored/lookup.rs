@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use joinery_object::{FieldSelector, GroupVersionResource, LabelSelector, ObjectKey, Status};
-use joinery_source::{Query, UpstreamError};
-use joinery_store::{Guard, KeyRange};
+use joinery_source::UpstreamError;
+use joinery_store::{Guard, KeyRange, Query};
 use parking_lot::Mutex;
 
 use super::resource::StoredResource;
@@ -56,9 +56,14 @@ impl GuardedLookup {
             Some(namespace) => KeyRange::namespace(&gvr.group, &gvr.resource, namespace),
             None => KeyRange::resource(&gvr.group, &gvr.resource),
         };
-        self.guards.lock().push(Guard::RangeUnchangedSince {
+        let asked = selection.clone();
+        self.guards.lock().push(Guard::QueryUnchangedSince {
             range: range.map_err(|error| Status::bad_request(error.to_string()))?,
             revision: snapshot.revision,
+            query: Query::new(move |stored| {
+                let object = super::envelope::object(stored);
+                object.map_or(true, |object| asked.matches(&object))
+            }),
         });
         let limit = match options.limit {
             0 => MAX_OBJECTS,
@@ -117,7 +122,7 @@ impl Lookup for GuardedLookup {
         let Some(upstream) = self.storage.upstream() else {
             return Err(no_such_resource(gvr));
         };
-        let query = Query {
+        let query = joinery_source::Query {
             namespace: options.namespace.clone(),
             label_selector: options.label_selector.clone(),
             field_selector: options.field_selector.clone(),

@@ -183,6 +183,49 @@ async fn admission_is_asked_again_five_times_and_then_it_is_a_conflict() {
     assert_eq!(widgets.read("b").await.unwrap_err().code, 404);
 }
 
+/// Asks for red children, while others make blue ones.
+struct Narrow {
+    children: Arc<joinery_resource::StoredResource>,
+    asked: AtomicUsize,
+}
+
+#[async_trait]
+impl Admit for Narrow {
+    async fn admit(
+        &self,
+        _resource: &GroupVersionResource,
+        _review: Review,
+        lookup: Arc<dyn Lookup>,
+    ) -> Result<Verdict, Status> {
+        let asked = self.asked.fetch_add(1, Ordering::SeqCst);
+        let options = LookupList {
+            field_selector: "spec.color=red".to_owned(),
+            ..LookupList::default()
+        };
+        lookup.list(&gvr("children"), &options).await?;
+        let color = if asked == 1 { "red" } else { "blue" };
+        let child = widget(&format!("c{asked}"), json!({"color": color}));
+        self.children.post(child).await.unwrap();
+        Ok(Verdict::default())
+    }
+}
+
+#[tokio::test]
+async fn changes_that_a_look_up_does_not_select_do_not_disturb_it() {
+    let host = Host::start().await;
+    let children = host.custom("children", true, None).await;
+    let rule = Arc::new(Narrow {
+        children,
+        asked: AtomicUsize::new(0),
+    });
+    let widgets = host.custom("widgets", true, Some(rule.clone())).await;
+    widgets.post(widget("a", json!({}))).await.unwrap();
+    assert_eq!(rule.asked.load(Ordering::SeqCst), 1);
+    // A red one is what it asked for.
+    widgets.post(widget("b", json!({}))).await.unwrap();
+    assert_eq!(rule.asked.load(Ordering::SeqCst), 3);
+}
+
 /// Asks for what nobody serves.
 struct Lost;
 

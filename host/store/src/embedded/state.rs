@@ -111,25 +111,41 @@ impl State {
                     }
                 }
                 Guard::RangeUnchangedSince { range, revision } => {
-                    let since = self.readable(*revision)?;
-                    let changed = self
-                        .since(since)
-                        .flat_map(|commit| commit.changes.iter())
-                        .find(|change| range.contains(&change.key));
-                    if let Some(change) = changed {
-                        return Err(TxnError::GuardFailed(GuardFailure::Range {
-                            index,
-                            range: range.clone(),
-                            since,
-                            key: change.key.clone(),
-                            revision: change.revision,
-                            current: self.live.get(&change.key).cloned(),
-                        }));
-                    }
+                    self.check_range(index, range, *revision, |_| true)?;
                 }
+                Guard::QueryUnchangedSince {
+                    range,
+                    revision,
+                    query,
+                } => self.check_range(index, range, *revision, |change| query.concerns(change))?,
             }
         }
         Ok(())
+    }
+
+    fn check_range(
+        &self,
+        index: usize,
+        range: &KeyRange,
+        since: u64,
+        concerns: impl Fn(&Change) -> bool,
+    ) -> Result<(), TxnError> {
+        let since = self.readable(since)?;
+        let changed = self
+            .since(since)
+            .flat_map(|commit| commit.changes.iter())
+            .find(|change| range.contains(&change.key) && concerns(change));
+        let Some(change) = changed else {
+            return Ok(());
+        };
+        Err(TxnError::GuardFailed(GuardFailure::Range {
+            index,
+            range: range.clone(),
+            since,
+            key: change.key.clone(),
+            revision: change.revision,
+            current: self.live.get(&change.key).cloned(),
+        }))
     }
 
     /// Applies the ops at `time`; whether anything changed shows in the changes.

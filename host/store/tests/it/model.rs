@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use joinery_store::{
     At, Change, Embedded, FIRST_REVISION, Guard, GuardFailure, Key, KeyRange, ListOptions, Op,
-    Options, Store, StoreError, TxnError, Versioned, WatchEvent,
+    Options, Query, Store, StoreError, TxnError, Versioned, WatchEvent,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -41,6 +41,8 @@ enum ModelGuard {
     At(Key, i64),
     Absent(Key),
     Range(KeyRange, i64),
+    /// Of values that begin with a byte below.
+    Query(KeyRange, i64, u8),
 }
 
 fn keys() -> impl Strategy<Value = Key> {
@@ -77,6 +79,8 @@ fn guards() -> impl Strategy<Value = ModelGuard> {
         1 => (keys(), 0..5_i64).prop_map(|(key, back)| ModelGuard::At(key, back)),
         1 => keys().prop_map(ModelGuard::Absent),
         2 => (ranges(), -1..8_i64).prop_map(|(range, back)| ModelGuard::Range(range, back)),
+        2 => (ranges(), -1..8_i64, any::<u8>())
+            .prop_map(|(range, back, below)| ModelGuard::Query(range, back, below)),
     ]
 }
 
@@ -178,20 +182,47 @@ impl Model {
             ModelGuard::Absent(key) => (key, None),
             ModelGuard::Range(range, back) => {
                 let revision = self.back(*back);
-                let failure = match self.readable(revision) {
-                    Err(refused) => Some(refused),
-                    Ok(since) => (since + 1..=self.newest())
-                        .flat_map(|revision| self.changes(revision))
-                        .any(|change| range.contains(&change.key))
-                        .then(|| "range".to_owned()),
-                };
+                let failure = self.range_failure(range, revision, |_| true);
                 let range = range.clone();
                 return (Guard::RangeUnchangedSince { range, revision }, failure);
+            }
+            ModelGuard::Query(range, back, below) => {
+                let (revision, below) = (self.back(*back), *below);
+                let selects = move |stored: &Versioned| {
+                    stored.value.first().is_some_and(|byte| *byte < below)
+                };
+                let failure = self.range_failure(range, revision, selects);
+                let guard = Guard::QueryUnchangedSince {
+                    range: range.clone(),
+                    revision,
+                    query: Query::new(selects),
+                };
+                return (guard, failure);
             }
         };
         let failure = (current(key) != revision).then(|| "key".to_owned());
         let key = key.clone();
         (Guard::KeyAtRevision { key, revision }, failure)
+    }
+}
+
+impl Model {
+    /// Why a guard on what is selected of a range must fail, if it must.
+    fn range_failure(
+        &self,
+        range: &KeyRange,
+        revision: u64,
+        selects: impl Fn(&Versioned) -> bool,
+    ) -> Option<String> {
+        let since = match self.readable(revision) {
+            Err(refused) => return Some(refused),
+            Ok(since) => since,
+        };
+        (since + 1..=self.newest())
+            .flat_map(|revision| self.changes(revision))
+            .filter(|change| range.contains(&change.key))
+            .any(|change| change.old.iter().chain(&change.new).any(&selects))
+            .then(|| "range".to_owned())
     }
 }
 

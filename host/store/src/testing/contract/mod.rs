@@ -13,7 +13,7 @@ pub use watch::*;
 
 use crate::{
     At, Change, Committed, FIRST_REVISION, Guard, GuardFailure, Key, KeyRange, ListOptions, Op,
-    Page, Store, StoreError, TxnError, WatchEvent, WatchStream,
+    Page, Query, Store, StoreError, TxnError, WatchEvent, WatchStream,
 };
 use bytes::Bytes;
 use futures::StreamExt;
@@ -36,6 +36,7 @@ macro_rules! contract_tests {
             a_guard_on_an_absent_key_fails_once_it_exists
             a_guard_on_a_range_fails_after_any_change_inside_it
             a_guard_on_a_range_ignores_changes_outside_it
+            a_guard_on_a_query_fails_after_a_change_of_what_it_selects
             a_guard_on_a_range_at_an_unknown_revision_is_refused
             a_failed_guard_changes_nothing
             racing_guarded_writes_lose_no_update

@@ -242,6 +242,44 @@ pub async fn a_guard_on_a_range_ignores_changes_outside_it(store: impl Store) {
         .unwrap();
 }
 
+/// What the query selects neither before a change nor after it does not matter.
+pub async fn a_guard_on_a_query_fails_after_a_change_of_what_it_selects(store: impl Store) {
+    let red = Query::new(|stored| stored.value.starts_with(b"red"));
+    let unchanged = |since| Guard::QueryUnchangedSince {
+        range: namespace("default"),
+        revision: since,
+        query: red.clone(),
+    };
+    let since = commit(&store, vec![put(&key("a"), "red"), put(&key("b"), "blue")]).await;
+    commit(
+        &store,
+        vec![put(&key("b"), "green"), put(&key("c"), "blue")],
+    )
+    .await;
+    commit(&store, vec![delete(&key("c"))]).await;
+    commit(&store, vec![put(&in_namespace("a", "x"), "red")]).await;
+    store.txn(vec![], vec![unchanged(since)]).await.unwrap();
+    // Coming into it, staying in it, leaving it by a change, and by going.
+    for (name, value) in [
+        ("d", Some("red")),
+        ("d", Some("red again")),
+        ("d", Some("blue")),
+        ("a", None),
+    ] {
+        let since = store.revision().await.unwrap();
+        let op = match value {
+            Some(value) => put(&key(name), value),
+            None => delete(&key(name)),
+        };
+        let changed = commit(&store, vec![op]).await;
+        let failed = store.txn(vec![], vec![unchanged(since)]).await;
+        let Err(TxnError::GuardFailed(GuardFailure::Range { revision, .. })) = failed else {
+            panic!("{name} {value:?}: {failed:?}");
+        };
+        assert_eq!(revision, changed);
+    }
+}
+
 /// What happened since a compacted or a future revision cannot be known.
 pub async fn a_guard_on_a_range_at_an_unknown_revision_is_refused(store: impl Store) {
     commit(&store, vec![put(&key("a"), "1")]).await;
