@@ -65,7 +65,7 @@ async fn a_long_head_is_read_and_a_longer_one_refused() {
         http1: true,
         ..Client::default()
     };
-    for (length, code) in [(200_000, "414"), (1_200_000, "431")] {
+    for (length, codes) in [(200_000, &["414"][..]), (1_200_000, &["414", "431"])] {
         let mut stream = client.connect(&server).await;
         let line = format!(
             "GET /healthz?{} HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -74,7 +74,8 @@ async fn a_long_head_is_read_and_a_longer_one_refused() {
         // It may be refused before all of it is sent.
         let _ = stream.write_all(line.as_bytes()).await;
         let answer = rest(stream).await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{answer}");
+        let refused = |code: &&str| answer.starts_with(&format!("HTTP/1.1 {code} "));
+        assert!(codes.iter().any(refused), "{answer}");
     }
 }
 

@@ -34,10 +34,10 @@ fn what_is_too_much_for_the_guest_is_left_out_the_same_by_every_way_of_reading()
             upstream.put(&events(), event("a", name, &uid("a", "one"), pad));
         };
         for name in ["e1", "e2", "e3"] {
-            put(name, 200);
+            put(name, 2000);
         }
-        // Room for two of about 1 KB, or for many small ones.
-        let join = || shared(NativeJoin::task_events(1000).related_bytes(2500));
+        // Room for two large ones and a small one.
+        let join = || shared(NativeJoin::task_events(1000).related_bytes(44_000));
         let host = Host::start(&upstream, join()).await;
         assert_eq!(
             shown(&host),
@@ -45,7 +45,7 @@ fn what_is_too_much_for_the_guest_is_left_out_the_same_by_every_way_of_reading()
         );
 
         for name in ["e4", "e5", "e6"] {
-            put(name, 800);
+            put(name, 20_000);
         }
         host.settle().await;
         // Of the same age, the later names stay; what is small still finds room behind what did not.
@@ -65,7 +65,7 @@ fn what_is_too_much_for_the_guest_is_left_out_the_same_by_every_way_of_reading()
         );
         assert_eq!(host.shown(), host.truth().await);
         // One that alone is too much hides nothing else.
-        put("e9", 5000);
+        put("e9", 100_000);
         host.settle().await;
         assert_eq!(shown(&host).1, 3);
         assert_eq!(host.shown(), host.truth().await);
