@@ -7,6 +7,8 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use joinery_plugin::{Grants, Policy, TrustedKeys};
 
+use crate::plugin::Plugin;
+
 /// An aggregation host for Kubernetes whose resources are WebAssembly components.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]
@@ -53,6 +55,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: StoreCommand,
     },
+    /// Write, check, try, pack and measure plugins.
+    Plugin(Plugin),
     /// Compile a component (used by the host itself, as a child process with limits of its own).
     #[command(hide = true)]
     Compile {

@@ -6,6 +6,7 @@ mod host;
 mod identity;
 mod manager;
 mod metrics;
+mod plugin;
 mod serve;
 mod service;
 mod sources;
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
         return joinery_plugin::compile_child_main(arguments.into_iter().map(Into::into));
     }
     match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("joinery: {}", told_once(&error));
             ExitCode::FAILURE
@@ -52,10 +53,11 @@ fn told_once(error: &anyhow::Error) -> String {
     told
 }
 
-fn run(cli: Cli) -> Result<()> {
+fn run(cli: Cli) -> Result<ExitCode> {
     log(&cli)?;
     if let Command::Store { command } = cli.command {
-        return store::run(command);
+        store::run(command)?;
+        return Ok(ExitCode::SUCCESS);
     }
     // One crypto provider for all that speaks TLS here; a second call would say that there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -66,10 +68,17 @@ fn run(cli: Cli) -> Result<()> {
     runtime.block_on(async {
         let stop = stop_on_signal()?;
         match cli.command {
-            Command::Standalone(options) => standalone::run(options, stop).await,
-            Command::Serve(options) => serve::run(options, stop).await,
-            Command::Store { .. } | Command::Compile { .. } => Ok(()),
+            Command::Standalone(options) => standalone::run(options, stop).await?,
+            Command::Serve(options) => serve::run(options, stop).await?,
+            Command::Plugin(plugin) => {
+                return tokio::select! {
+                    code = plugin::run(plugin) => code,
+                    () = stop.cancelled() => Ok(ExitCode::from(130)),
+                };
+            }
+            Command::Store { .. } | Command::Compile { .. } => {}
         }
+        Ok(ExitCode::SUCCESS)
     })
 }
 

@@ -25,27 +25,41 @@ pub struct Description {
 }
 
 impl Description {
-    /// What it asks for and is not granted, one sentence each.
-    pub(crate) fn denied(&self, grant: &Grant) -> Vec<String> {
-        let groups: BTreeSet<&str> = self
+    /// What the operator must grant it: the groups that it claims and the sources of its views. What the rules of stored
+    /// resources look up is not declared, and so not in it.
+    pub fn asks(&self) -> Grant {
+        let groups: BTreeSet<String> = self
             .resources
             .iter()
-            .map(|resource| &*resource.definition.gvr.group)
-            .filter(|group| !grant.allows_group(group))
+            .map(|resource| resource.definition.gvr.group.to_string())
             .collect();
         let sources: BTreeSet<String> = self
             .sources
             .iter()
-            .filter(|source| !grant.allows_source(&source.gvr))
             .map(|source| source_name(&source.gvr))
             .collect();
-        let groups = groups
-            .into_iter()
-            .map(|group| format!("to claim resources in group {group:?}"));
-        let sources = sources
-            .into_iter()
-            .map(|source| format!("to read the source {source:?}"));
-        groups.chain(sources).collect()
+        Grant {
+            groups: groups.into_iter().collect(),
+            sources: sources.into_iter().collect(),
+            hosts: Vec::new(),
+        }
+    }
+
+    /// What it asks for and is not granted, one phrase each.
+    pub(crate) fn denied(&self, grant: &Grant) -> Vec<String> {
+        let asks = self.asks();
+        let groups = asks
+            .groups
+            .iter()
+            .filter(|group| !grant.allows_group(group));
+        let sources = asks
+            .sources
+            .iter()
+            .filter(|name| !grant.allows_source_named(name));
+        groups
+            .map(|group| format!("to claim resources in group {group:?}"))
+            .chain(sources.map(|source| format!("to read the source {source:?}")))
+            .collect()
     }
 }
 

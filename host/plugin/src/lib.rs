@@ -30,7 +30,7 @@ pub use compile::{Compile, compile_child_main};
 pub use delivery::{
     ConfigMapContents, DIGEST_ANNOTATION, DeliveryError, DirectorySource, MAX_ANNOTATIONS,
     MAX_CONFIG_MAP, PLUGIN_LABEL, PackedConfigMap, PluginConfigMap, PluginFile, PluginSet,
-    SIGNATURE_ANNOTATION,
+    SIGNATURE_ANNOTATION, read_plugin,
 };
 pub use description::{Description, ResourceDescription, Shape};
 pub use error::{CallError, LoadError, SetupError};

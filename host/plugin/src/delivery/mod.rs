@@ -8,7 +8,7 @@ pub use configmap::{
     ConfigMapContents, DIGEST_ANNOTATION, MAX_ANNOTATIONS, MAX_CONFIG_MAP, PLUGIN_LABEL,
     PackedConfigMap, PluginConfigMap, SIGNATURE_ANNOTATION,
 };
-pub use scan::{DeliveryError, PluginFile, PluginSet};
+pub use scan::{DeliveryError, PluginFile, PluginSet, read_plugin};
 pub use watch::DirectorySource;
 
 use scan::{check_digest, check_name, unpack};

@@ -262,6 +262,28 @@ impl Scanner {
     }
 }
 
+/// Reads a component (`.wasm.zst`, or anything else as it is) and the text of its settings, wherever they lie.
+///
+/// # Errors
+/// [`DeliveryError::File`], as for a file of a directory.
+pub fn read_plugin(
+    name: &str,
+    path: &Path,
+    settings: Option<&str>,
+) -> Result<PluginFile, DeliveryError> {
+    let file = path.display().to_string();
+    check_name(name).map_err(|message| fault(&file, message))?;
+    let bytes = read(path, MAX_BYTES).map_err(|error| fault(&file, error))?;
+    let bytes = if file.ends_with(".zst") {
+        unpack(&bytes).map_err(|error| fault(&file, error))?
+    } else {
+        bytes
+    };
+    let settings = HostSettings::parse(settings.unwrap_or_default())
+        .map_err(|error| fault(&format!("settings of {name}"), error))?;
+    Ok(PluginFile::new(name, bytes.into(), settings))
+}
+
 /// What a plugin may be called.
 pub(super) fn check_name(name: &str) -> Result<(), &'static str> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

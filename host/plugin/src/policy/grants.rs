@@ -114,7 +114,11 @@ impl Grant {
 
     /// Whether it may read this resource.
     pub fn allows_source(&self, gvr: &GroupVersionResource) -> bool {
-        any(&self.sources, &source_name(gvr))
+        self.allows_source_named(&source_name(gvr))
+    }
+
+    pub(crate) fn allows_source_named(&self, name: &str) -> bool {
+        any(&self.sources, name)
     }
 
     /// Whether it may call this host, by name and port.

@@ -1,0 +1,168 @@
+//! `joinery plugin run`: one answer of a plugin, printed.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use joinery_object::{GroupVersionResource, Status};
+use joinery_plugin::Generation;
+use joinery_resource::{Review, Verdict};
+use serde_json::{Value, json};
+
+use super::Target;
+use super::inputs::{Files, Inputs};
+use super::lookup::FileLookup;
+use super::view::{Shown, refused, show};
+
+/// Ask a plugin once, with objects from files, and print its answer.
+///
+/// A view is joined by the host's own engine, from what --objects hold. Of a stored resource, a write is admitted:
+/// --create OBJECT, or --review FILE for all else. The answer goes to stdout as YAML; how long it took, and how much memory
+/// the plugin had, to stderr. Exits with 1 when the plugin refuses or fails.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  joinery plugin run combined_tasks.wasm -f tasks.yaml -f events.yaml
+  kubectl get pods,events -o yaml | joinery plugin run pod_story.wasm -f /dev/stdin
+  joinery plugin run custom_task.wasm --create customtask.yaml -f clustertasks.yaml
+  joinery plugin run custom_task.wasm --review update.yaml")]
+pub(crate) struct Run {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    files: Files,
+}
+
+impl Run {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        let (_runtime, generation) = self.target.load().await?;
+        let inputs = self.files.read(&generation)?;
+        let answer = ask(&generation, inputs).await?;
+        print!("{}", serde_saphyr::to_string(&answer.value)?);
+        for line in &answer.timings {
+            eprintln!("{line}");
+        }
+        let memory = generation.stats().memory;
+        eprintln!("memory of the instance: {} KiB", memory >> 10);
+        Ok(if answer.good {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}
+
+/// What a plugin answered.
+pub(crate) struct Answer {
+    pub(crate) value: Value,
+    /// Nothing was refused, and nothing failed.
+    pub(crate) good: bool,
+    timings: Vec<String>,
+}
+
+/// Asks a plugin what the inputs ask.
+pub(crate) async fn ask(generation: &Arc<Generation>, inputs: Inputs) -> Result<Answer> {
+    match inputs.review {
+        Some((resource, review)) => admit(generation, resource, review, inputs.objects).await,
+        None if inputs.objects.is_empty() => {
+            bail!(
+                "there is nothing to ask: say --objects for a view, --create or --review for a stored resource"
+            )
+        }
+        None => {
+            let shown = show(generation, &inputs.objects).await?;
+            if shown.is_empty() {
+                bail!("the plugin has no view: say --create or --review");
+            }
+            Ok(Answer {
+                good: shown.iter().all(|shown| shown.failures.is_empty()),
+                timings: shown.iter().flat_map(timings).collect(),
+                value: match &*shown {
+                    [one] => one.answer(),
+                    several => several
+                        .iter()
+                        .map(|shown| (shown.spec.resource.resource.to_string(), shown.answer()))
+                        .collect(),
+                },
+            })
+        }
+    }
+}
+
+fn timings(shown: &Shown) -> Vec<String> {
+    let line = |(asked, took): &(super::record::Asked, Duration)| {
+        format!(
+            "{}: {} inputs in {took:.1?}",
+            asked.function(),
+            asked.inputs()
+        )
+    };
+    shown.calls.lock().iter().map(line).collect()
+}
+
+async fn admit(
+    generation: &Arc<Generation>,
+    resource: GroupVersionResource,
+    review: Review,
+    objects: Vec<Value>,
+) -> Result<Answer> {
+    let schema = generation
+        .description()
+        .resources
+        .iter()
+        .find(|r| r.definition.gvr == resource)
+        .map(|r| r.schema.clone());
+    let asked = review.object.clone();
+    let begun = Instant::now();
+    let verdict = generation
+        .admit()
+        .admit(&resource, review, Arc::new(FileLookup(objects)))
+        .await;
+    let took = begun.elapsed();
+    let checked = verdict.and_then(|verdict| {
+        let object = verdict.object.as_ref().or(asked.as_ref());
+        let object = object
+            .map(|object| {
+                serde_json::from_slice::<Value>(object).map_err(|error| {
+                    Status::internal(format!("the plugin's object is no JSON: {error}"))
+                })
+            })
+            .transpose()?;
+        Ok((object, verdict))
+    });
+    let (value, good) = match checked {
+        Ok((object, verdict)) => admitted(object, &verdict, schema.as_ref()),
+        Err(status) => (json!({"refused": refused(&status)}), false),
+    };
+    Ok(Answer {
+        value,
+        good,
+        timings: vec![format!("admit: {took:.1?}")],
+    })
+}
+
+/// As the host does: what the plugin made must fit the schema.
+fn admitted(
+    object: Option<Value>,
+    verdict: &Verdict,
+    schema: Option<&joinery_schema::StructuralSchema>,
+) -> (Value, bool) {
+    let mut value = json!({});
+    let mut good = true;
+    if let Some(object) = object {
+        let causes = schema
+            .map(|schema| schema.validate(&object))
+            .unwrap_or_default();
+        if !causes.is_empty() {
+            good = false;
+            let causes = causes.iter().map(|c| format!("{}: {}", c.field, c.message));
+            value["invalid"] = causes.map(Value::from).collect();
+        }
+        value["object"] = object;
+    }
+    if !verdict.warnings.is_empty() {
+        value["warnings"] = json!(verdict.warnings);
+    }
+    (value, good)
+}
