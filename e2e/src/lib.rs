@@ -10,6 +10,7 @@
 //! * A guardian process ends whatever is left when this process dies in a way that runs no destructors.
 
 mod binaries;
+mod cargo_component;
 mod cluster;
 mod descendants;
 mod environment;
@@ -31,6 +32,7 @@ mod wait;
 mod workspace;
 
 pub use binaries::ControlPlaneBinaries;
+pub use cargo_component::CargoComponent;
 pub use descendants::{become_subreaper, end_descendants};
 pub use environment::{ControlPlaneLogs, Environment, FrontProxy, Kind};
 pub use interrupt::{

@@ -125,20 +125,8 @@ impl Workspace {
     /// # Errors
     /// When something is missing and rustup cannot add it.
     pub fn ensure_toolchain(&self, components: &[&str]) -> Result<()> {
-        let sysroot = Command::new("rustc")
-            .args(["--print", "sysroot"])
-            .current_dir(&self.root)
-            .output()
-            .context("cannot run rustc")?;
-        ensure!(
-            sysroot.status.success(),
-            "rustc --print sysroot failed: {}",
-            String::from_utf8_lossy(&sysroot.stderr)
-        );
-        let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot.stdout).trim());
-        if !sysroot.join("lib/rustlib").join(WASM).join("lib").is_dir() {
-            self.rustup(&["target", "add", WASM])?;
-        }
+        let sysroot = self.sysroot()?;
+        self.ensure_target(WASM)?;
         for component in components {
             let program = if *component == "clippy" {
                 "cargo-clippy"
@@ -150,6 +138,34 @@ impl Workspace {
             }
         }
         Ok(())
+    }
+
+    /// Makes sure that the pinned toolchain can compile for `target`.
+    ///
+    /// # Errors
+    /// When it cannot and rustup cannot add it.
+    pub fn ensure_target(&self, target: &str) -> Result<()> {
+        let lib = self.sysroot()?.join("lib/rustlib").join(target).join("lib");
+        if lib.is_dir() {
+            return Ok(());
+        }
+        self.rustup(&["target", "add", target])
+    }
+
+    fn sysroot(&self) -> Result<PathBuf> {
+        let sysroot = Command::new("rustc")
+            .args(["--print", "sysroot"])
+            .current_dir(&self.root)
+            .output()
+            .context("cannot run rustc")?;
+        ensure!(
+            sysroot.status.success(),
+            "rustc --print sysroot failed: {}",
+            String::from_utf8_lossy(&sysroot.stderr)
+        );
+        Ok(PathBuf::from(
+            String::from_utf8_lossy(&sysroot.stdout).trim(),
+        ))
     }
 
     fn rustup(&self, arguments: &[&str]) -> Result<()> {

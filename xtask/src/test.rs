@@ -1,11 +1,11 @@
 //! `cargo xtask test`: every check, in an order that finds cheap faults first, with the time that each took.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
-use joinery_e2e::{ControlPlaneBinaries, Workspace, say};
+use anyhow::{Context, Result, anyhow, ensure};
+use joinery_e2e::{CargoComponent, ControlPlaneBinaries, Workspace, say, wait_for_status};
 
 /// Options of `test`.
 #[derive(Debug, clap::Args)]
@@ -60,6 +60,7 @@ fn all(arguments: &Arguments, workspace: &Workspace, stages: &mut Stages) -> Res
     stages.run("test guests", || {
         cargo("plugins", "test --workspace --locked")
     })?;
+    stages.run("cargo component", || component(workspace))?;
     stages.run("e2e standalone", || {
         cargo("", "test --workspace --test e2e -- --skip cluster::")
     })?;
@@ -72,6 +73,19 @@ fn all(arguments: &Arguments, workspace: &Workspace, stages: &mut Stages) -> Res
         stages.run("e2e cluster", || {
             cargo("", "test --workspace --test e2e -- cluster::")
         })?;
+    }
+    Ok(())
+}
+
+/// The guests build with `cargo component build` as well, and the host takes what comes of it.
+fn component(workspace: &Workspace) -> Result<()> {
+    let guests = CargoComponent::ensure(workspace)?.build_guests(workspace)?;
+    let joinery = workspace.binary("joinery")?;
+    for guest in guests {
+        let mut check = Command::new(&joinery);
+        check.args(["plugin", "check"]).arg(&guest);
+        let status = wait_for_status(&mut check)?;
+        ensure!(status.success(), "the host refuses {}", guest.display());
     }
     Ok(())
 }

@@ -25,14 +25,14 @@ pub struct HostSettings {
 }
 
 /// What a plugin may use up.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Limits {
     /// Memory of one instance, in MiB. From 1 to 256.
     #[serde(rename = "memoryMiB")]
     pub memory_mib: u32,
-    /// Time of one call, in seconds, an instance's making included. From 1 to 60.
-    pub call_seconds: u32,
+    /// Time of one call, in seconds, an instance's making included. From 0.001 to 60.
+    pub call_seconds: f64,
     /// Calls at once. From 1 to 64.
     pub concurrent_calls: u32,
     /// Whether an instance serves more than one call.
@@ -54,7 +54,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             memory_mib: 64,
-            call_seconds: 10,
+            call_seconds: 10.0,
             concurrent_calls: 16,
             reuse: Reuse::Warm,
         }
@@ -81,7 +81,6 @@ impl HostSettings {
         } = settings.limits;
         for (name, value, most) in [
             ("memoryMiB", memory_mib, (MAX_MEMORY >> 20) as u32),
-            ("callSeconds", call_seconds, 60),
             (
                 "concurrentCalls",
                 concurrent_calls,
@@ -92,6 +91,11 @@ impl HostSettings {
                 let message = format!("limits.{name} is {value}, it may be from 1 to {most}");
                 return Err(LoadError::Settings(message));
             }
+        }
+        if !(0.001..=60.0).contains(&call_seconds) {
+            let message =
+                format!("limits.callSeconds is {call_seconds}, it may be from 0.001 to 60");
+            return Err(LoadError::Settings(message));
         }
         Ok(settings)
     }
@@ -113,7 +117,7 @@ impl Limits {
 
     /// Time of one call.
     pub(crate) fn call_time(&self) -> Duration {
-        Duration::from_secs(u64::from(self.call_seconds))
+        Duration::from_secs_f64(self.call_seconds)
     }
 }
 
@@ -154,7 +158,12 @@ mod tests {
                 "limits.memoryMiB is 0, it may be from 1 to 256",
             ),
             ("limits: {memoryMiB: 257}", "from 1 to 256"),
-            ("limits: {callSeconds: 61}", "limits.callSeconds"),
+            (
+                "limits: {callSeconds: 61}",
+                "limits.callSeconds is 61, it may be from 0.001 to 60",
+            ),
+            ("limits: {callSeconds: 0}", "limits.callSeconds is 0"),
+            ("limits: {callSeconds: .nan}", "limits.callSeconds is NaN"),
             ("limits: {concurrentCalls: 65}", "from 1 to 64"),
             ("limits: {cpu: 1}", "cpu"),
             ("[1]", "settings: "),

@@ -86,6 +86,8 @@ struct Object {
 struct Metadata {
     name: String,
     #[serde(default)]
+    uid: String,
+    #[serde(default)]
     labels: HashMap<String, String>,
 }
 
@@ -182,6 +184,9 @@ impl View for TestGuest {
             "random" => return vec![misbehave::random().to_string()],
             _ => {}
         }
+        if metadata.name == "giant" {
+            return vec![misbehave::giant()];
+        }
         vec![format!("{relation} {side:?} {}", metadata.name)]
     }
 
@@ -200,6 +205,12 @@ impl View for TestGuest {
             "refused" => return Err(Failure::new("Forbidden", "this one is not shown")),
             "odd" => return Err(Failure::new("Odd", "no such reason")),
             _ => {}
+        }
+        if let Some(text) = misbehave::result(&metadata.name, &metadata.uid) {
+            return Ok(Some(Composed {
+                text,
+                inserts: Vec::new(),
+            }));
         }
         let mut out = Composer::new();
         out.begin_object();

@@ -32,6 +32,36 @@ pub(crate) fn as_told(word: &str) {
     }
 }
 
+/// More than the host takes in one call.
+pub(crate) fn giant() -> String {
+    "x".repeat(24 << 20)
+}
+
+/// What `combine` gives for the names that say so: `whole` is as it must be, each other is wrong in one way.
+pub(crate) fn result(name: &str, uid: &str) -> Option<Vec<u8>> {
+    let object = |kind: &str, name: &str| {
+        format!(
+            r#"{{"apiVersion":"test.example.com/v1","kind":"{kind}","metadata":{{"name":"{name}","namespace":"default","uid":"{uid}"}}}}"#
+        )
+        .into_bytes()
+    };
+    Some(match name {
+        "whole" => object("Thing", name),
+        "wrong-kind" => object("Secret", name),
+        "wrong-name" => object("Thing", "another"),
+        "wrong-json" => b"{\"kind\":".to_vec(),
+        "wrong-utf8" => {
+            let mut text = object("Thing", name);
+            let at = text.len() - 2;
+            text.insert(at, 0xff);
+            text
+        }
+        "wrong-type" => b"[]".to_vec(),
+        "giant-result" => giant().into_bytes(),
+        _ => return None,
+    })
+}
+
 /// What WASI gives as random.
 pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(0)

@@ -117,7 +117,7 @@ async fn a_trap_costs_one_call_and_its_instance() {
 #[tokio::test]
 async fn memory_stack_and_results_are_bounded() {
     let (generation, join) = things(json!({"limits": {"memoryMiB": 32}})).await;
-    for name in ["bomb", "recurse", "exit"] {
+    for name in ["bomb", "recurse", "exit", "giant"] {
         assert!(
             matches!(
                 join.keys(0, Side::Child, vec![object(name)]).await,

@@ -14,6 +14,11 @@ use serde_json::{Value, json};
 
 /// The bytes of a guest, built if need be.
 pub(crate) fn guest(name: &str) -> Bytes {
+    std::fs::read(guest_path(name)).unwrap().into()
+}
+
+/// The file of a guest, built if need be.
+pub(crate) fn guest_path(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let dir = BUILT.get_or_init(|| {
         let plugins = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../plugins");
@@ -35,13 +40,18 @@ pub(crate) fn guest(name: &str) -> Bytes {
         assert!(status.success(), "the guests build");
         plugins.join("target/wasm32-wasip2/release")
     });
-    std::fs::read(dir.join(format!("{name}.wasm")))
-        .unwrap()
-        .into()
+    dir.join(format!("{name}.wasm"))
 }
 
 /// The program that compiles, built as an example beside the tests.
 pub(crate) fn compiler() -> Compile {
+    Compile::Child {
+        program: compiler_program(),
+        args: Vec::new(),
+    }
+}
+
+pub(crate) fn compiler_program() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let program = tests
         .parent()
@@ -54,10 +64,7 @@ pub(crate) fn compiler() -> Compile {
         "{} is built with the tests",
         program.display()
     );
-    Compile::Child {
-        program,
-        args: Vec::new(),
-    }
+    program
 }
 
 /// One runtime for all tests that do not need one of their own: compiling takes longest.

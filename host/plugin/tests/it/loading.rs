@@ -209,6 +209,12 @@ async fn a_description_that_cannot_be_is_refused() {
             "schema: ",
         ),
         (
+            json!({"schema": r##"{"type":"object","properties":{"a":{"$ref":"#/definitions/a/b"}}}"##}),
+            "schema: ",
+        ),
+        (json!({"schema": "[]"}), "schema: "),
+        (json!({"schema": "7"}), "schema: "),
+        (
             json!({"columnType": "int"}),
             "column type \"int\" is not supported",
         ),

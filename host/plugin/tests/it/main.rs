@@ -4,5 +4,8 @@
 mod calls;
 mod compiling;
 mod guests;
+mod hostile;
 mod loading;
 mod plugins;
+mod policy;
+mod soak;
