@@ -105,6 +105,13 @@ impl ControlPlaneBinaries {
         self.dir.join("kube-controller-manager")
     }
 
+    /// The sample of an aggregated API server; a folder of other origin than this checkout's build need not have it.
+    #[must_use]
+    pub fn sample_apiserver(&self) -> Option<PathBuf> {
+        let path = self.dir.join("sample-apiserver");
+        path.is_file().then_some(path)
+    }
+
     /// kubectl of the same version.
     #[must_use]
     pub fn kubectl(&self) -> PathBuf {

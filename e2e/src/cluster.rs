@@ -39,7 +39,10 @@ pub(crate) struct ControlPlane {
     kubeconfig: PathBuf,
     kubectl: Kubectl,
     server: String,
+    etcd_url: String,
     authority: Authority,
+    authority_file: PathBuf,
+    front_proxy_authority_file: PathBuf,
     admin: KeyPairFiles,
     front_proxy: KeyPairFiles,
     audit_log: PathBuf,
@@ -49,8 +52,13 @@ pub(crate) struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts the three servers and waits until namespace `default` is there.
-    pub(crate) fn start(binaries: &ControlPlaneBinaries, run_dir: &RunDir) -> Result<ControlPlane> {
+    /// Starts the three servers and waits until namespace `default` is there. `durable`: etcd answers when the disk has it, as in
+    /// production.
+    pub(crate) fn start(
+        binaries: &ControlPlaneBinaries,
+        run_dir: &RunDir,
+        durable: bool,
+    ) -> Result<ControlPlane> {
         let logs = run_dir.logs();
         let ports = [Port::reserve()?, Port::reserve()?, Port::reserve()?];
         let [etcd_port, peer_port, api_port] =
@@ -123,8 +131,11 @@ impl ControlPlane {
         ]);
         etcd.arg("--initial-cluster")
             .arg(format!("default={peer_url}"));
-        // Nothing here outlives the run, so nothing needs to survive a power cut.
-        etcd.args(["--unsafe-no-fsync", "--log-level=warn"]);
+        etcd.arg("--log-level=warn");
+        if !durable {
+            // Nothing here outlives the run, so nothing needs to survive a power cut.
+            etcd.arg("--unsafe-no-fsync");
+        }
         processes.push(Process::start("etcd", &logs, GRACE, &mut etcd)?);
 
         let mut apiserver = Command::new(binaries.kube_apiserver());
@@ -210,7 +221,10 @@ impl ControlPlane {
             kubeconfig,
             kubectl,
             server,
+            etcd_url,
             authority,
+            authority_file,
+            front_proxy_authority_file,
             admin,
             front_proxy,
             audit_log,
@@ -272,8 +286,19 @@ impl ControlPlane {
         check(&mut self.processes)
     }
 
-    pub(crate) fn ids(&self) -> Vec<u32> {
-        self.processes.iter().map(Process::id).collect()
+    pub(crate) fn named_ids(&self) -> impl Iterator<Item = (String, u32)> {
+        self.processes
+            .iter()
+            .map(|process| (process.name().to_owned(), process.id()))
+    }
+
+    pub(crate) fn etcd_url(&self) -> &str {
+        &self.etcd_url
+    }
+
+    /// PEM files of the authorities of clients and of the front proxy.
+    pub(crate) fn client_authorities(&self) -> [&Path; 2] {
+        [&self.authority_file, &self.front_proxy_authority_file]
     }
 }
 

@@ -16,6 +16,7 @@ use crate::host::{Form, Host, install_guests};
 use crate::kubeconfig::{self, Identity};
 use crate::kubectl::Kubectl;
 use crate::manifests::Manifests;
+use crate::peer::{Peer, PeerFiles};
 use crate::pki::Authority;
 use crate::process::Process;
 use crate::progress::say;
@@ -68,6 +69,13 @@ pub struct ControlPlaneLogs {
     pub audit: PathBuf,
 }
 
+/// What an environment is started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Use,
+    Measure,
+}
+
 /// What only the cluster has.
 pub(crate) struct Cluster {
     pub(crate) control_plane: ControlPlane,
@@ -78,7 +86,7 @@ pub(crate) struct Cluster {
 /// A running environment; dropping it stops all of its processes. Fields are dropped in the order of declaration: who depends on others
 /// goes first.
 pub struct Environment {
-    controller: Mutex<Process>,
+    controller: Option<Mutex<Process>>,
     host: Mutex<Host>,
     cluster: Option<Mutex<Cluster>>,
     kind: Kind,
@@ -102,18 +110,31 @@ impl Environment {
     /// # Errors
     /// When a process cannot be started or ends early (with the end of its log), or something does not get ready in time.
     pub fn start(workspace: &Workspace, kind: Kind, name: &str) -> Result<Environment> {
-        let run_dir = RunDir::take(workspace.root(), name)?;
-        let environment = match kind {
-            Kind::Standalone => Environment::standalone(workspace, run_dir),
-            Kind::Cluster => Environment::cluster(workspace, run_dir),
-        }?;
+        let environment = Environment::run(workspace, kind, name, Purpose::Use)?;
         say("creating the samples with kubectl");
         samples::create(workspace, &environment.kubectl)?;
         samples::settle(&environment.kubectl, || environment.check())?;
         Ok(environment)
     }
 
-    fn standalone(workspace: &Workspace, run_dir: RunDir) -> Result<Environment> {
+    /// As [`Environment::start`], to be measured: nothing but what is measured runs, so there are no samples and no controller, and etcd
+    /// writes to the disk before it answers.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_to_measure(workspace: &Workspace, kind: Kind, name: &str) -> Result<Environment> {
+        Environment::run(workspace, kind, name, Purpose::Measure)
+    }
+
+    fn run(workspace: &Workspace, kind: Kind, name: &str, purpose: Purpose) -> Result<Environment> {
+        let run_dir = RunDir::take(workspace.root(), name)?;
+        match kind {
+            Kind::Standalone => Environment::standalone(workspace, run_dir, purpose),
+            Kind::Cluster => Environment::cluster(workspace, run_dir, purpose),
+        }
+    }
+
+    fn standalone(workspace: &Workspace, run_dir: RunDir, purpose: Purpose) -> Result<Environment> {
         let kubeconfig = run_dir.path().join("kubeconfig");
         let kubectl = Kubectl::new(
             kubectl_for_standalone(workspace)?,
@@ -134,10 +155,13 @@ impl Environment {
         let (url, authority) =
             kubeconfig::endpoint(&kubectl.json(["config", "view", "--raw", "-o", "json"])?)?;
         let authority = run_dir.write("pki/serving-ca.crt", &authority)?;
-        let controller = start_controller(workspace, &run_dir, &kubeconfig)?;
+        let controller = match purpose {
+            Purpose::Use => Some(start_controller(workspace, &run_dir, &kubeconfig)?),
+            Purpose::Measure => None,
+        };
         link_programs(&run_dir, workspace, &kubectl)?;
         Ok(Environment {
-            controller: Mutex::new(controller),
+            controller: controller.map(Mutex::new),
             cluster: None,
             kind: Kind::Standalone,
             direct: kubectl.clone(),
@@ -155,9 +179,9 @@ impl Environment {
         })
     }
 
-    fn cluster(workspace: &Workspace, run_dir: RunDir) -> Result<Environment> {
+    fn cluster(workspace: &Workspace, run_dir: RunDir, purpose: Purpose) -> Result<Environment> {
         let binaries = ControlPlaneBinaries::ensure(workspace)?;
-        let control_plane = ControlPlane::start(&binaries, &run_dir)?;
+        let control_plane = ControlPlane::start(&binaries, &run_dir, purpose == Purpose::Measure)?;
         let kubectl = control_plane.kubectl().clone();
         let serving_authority = Authority::new("joinery-serving")?;
         let authority = run_dir.write("pki/serving-ca.crt", serving_authority.pem())?;
@@ -194,12 +218,17 @@ impl Environment {
         say("starting joinery serve");
         host.start(&direct)?;
         manifests.register(&kubectl)?;
-        let controller_kubeconfig =
-            control_plane.service_account(&run_dir, NAMESPACE, "joinery-controller")?;
-        let controller = start_controller(workspace, &run_dir, &controller_kubeconfig)?;
+        let controller = match purpose {
+            Purpose::Use => {
+                let kubeconfig =
+                    control_plane.service_account(&run_dir, NAMESPACE, "joinery-controller")?;
+                Some(start_controller(workspace, &run_dir, &kubeconfig)?)
+            }
+            Purpose::Measure => None,
+        };
         link_programs(&run_dir, workspace, &kubectl)?;
         Ok(Environment {
-            controller: Mutex::new(controller),
+            controller: controller.map(Mutex::new),
             kind: Kind::Cluster,
             direct,
             kubeconfig: control_plane.kubeconfig().to_owned(),
@@ -331,7 +360,9 @@ impl Environment {
     /// Exactly then.
     pub fn check(&self) -> Result<()> {
         lock(&self.host).check()?;
-        lock(&self.controller).check()?;
+        if let Some(controller) = &self.controller {
+            lock(controller).check()?;
+        }
         if let Some(cluster) = &self.cluster {
             lock(cluster).control_plane.check()?;
         }
@@ -353,22 +384,64 @@ impl Environment {
     /// # Errors
     /// In standalone, where there is no upstream to share, and when it does not get ready.
     pub fn side_host(&self, name: &str) -> Result<SideHost> {
+        self.side_host_with(name, |_| Ok(()))
+    }
+
+    /// As [`Environment::side_host`], after `settings` has seen the folder of its plugins.
+    ///
+    /// # Errors
+    /// As there, and those of `settings`.
+    pub fn side_host_with(
+        &self,
+        name: &str,
+        settings: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<SideHost> {
         let cluster = self
             .cluster
             .as_ref()
             .context("only the cluster environment can have two hosts")?;
-        SideHost::start(&self.workspace, &self.run_dir, &lock(cluster), name)
+        SideHost::start(
+            &self.workspace,
+            &self.run_dir,
+            &lock(cluster),
+            name,
+            settings,
+        )
     }
 
     /// The ids of the processes, which are also those of their groups.
     #[must_use]
     pub fn process_ids(&self) -> Vec<u32> {
-        let mut ids = vec![lock(&self.controller).id()];
-        ids.extend(lock(&self.host).id());
-        if let Some(cluster) = &self.cluster {
-            ids.extend(lock(cluster).control_plane.ids());
+        self.processes().into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// The processes by name, each with its id.
+    #[must_use]
+    pub fn processes(&self) -> Vec<(String, u32)> {
+        let mut processes = Vec::new();
+        if let Some(controller) = &self.controller {
+            processes.push(("joinery-controller".to_owned(), lock(controller).id()));
         }
-        ids
+        if let Some(id) = lock(&self.host).id() {
+            processes.push(("joinery".to_owned(), id));
+        }
+        if let Some(cluster) = &self.cluster {
+            processes.extend(lock(cluster).control_plane.named_ids());
+        }
+        processes
+    }
+
+    /// Starts another server in the environment, to be measured beside the host. `command` is told where it may listen and what files
+    /// it can use.
+    ///
+    /// # Errors
+    /// In standalone, and when it cannot be started.
+    pub fn peer(&self, name: &str, command: impl FnOnce(&PeerFiles) -> Command) -> Result<Peer> {
+        let cluster = self
+            .cluster
+            .as_ref()
+            .context("only the cluster environment has peers")?;
+        Peer::start(&self.run_dir, &lock(cluster), name, command)
     }
 }
 

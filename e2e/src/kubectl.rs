@@ -25,6 +25,12 @@ impl Kubectl {
         }
     }
 
+    /// A kubectl for a kubeconfig that somebody else wrote; its discovery cache lies below `cache`.
+    #[must_use]
+    pub fn of_kubeconfig(program: PathBuf, kubeconfig: &Path, cache: &Path) -> Kubectl {
+        Kubectl::new(program, kubeconfig.to_owned(), cache.join("kubectl-cache"))
+    }
+
     /// The program itself.
     #[must_use]
     pub fn program(&self) -> &Path {

@@ -20,6 +20,7 @@ mod interrupt;
 mod kubeconfig;
 mod kubectl;
 mod manifests;
+mod peer;
 mod pki;
 mod ports;
 mod process;
@@ -40,6 +41,7 @@ pub use interrupt::{
     status as wait_for_status,
 };
 pub use kubectl::Kubectl;
+pub use peer::{Peer, PeerFiles};
 pub use process::signal_process;
 pub use progress::say;
 pub use run_dir::RunDir;

@@ -68,6 +68,10 @@ impl Process {
         self.child.id()
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn log(&self) -> &Path {
         &self.log
     }

@@ -27,6 +27,7 @@ impl SideHost {
         run_dir: &RunDir,
         cluster: &Cluster,
         name: &str,
+        settings: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<SideHost> {
         let serving = cluster.serving_authority.server(
             run_dir,
@@ -43,6 +44,7 @@ impl SideHost {
             },
         )?;
         install_guests(workspace, host.plugins())?;
+        settings(host.plugins())?;
         let url = format!("https://127.0.0.1:{}", host.port());
         let direct = direct_kubectl(
             run_dir,
@@ -71,6 +73,12 @@ impl SideHost {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Its process id while it runs.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        lock(&self.host).id()
     }
 
     /// Its own folder of plugins.

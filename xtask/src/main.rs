@@ -1,5 +1,6 @@
 //! `cargo xtask`: the commands of a checkout. They install or build everything they need beyond rustup's Rust, Go and kubectl.
 
+mod bench;
 mod test;
 mod up;
 
@@ -22,6 +23,8 @@ enum Command {
     Up(up::Arguments),
     /// Run all checks and tests, end to end against a real control plane included.
     Test(test::Arguments),
+    /// Measure Joinery beside its peers.
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
     let result = listen_for_signals().and_then(|()| match arguments.command {
         Command::Up(arguments) => up::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
     });
     // Everything that was started has been stopped in order by now; this is for what it left behind.
     end_descendants(&[]);
