@@ -8,7 +8,9 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
 use joinery_object::{GroupVersionResource, ObjectKey, Status};
-use joinery_plugin::{Compile, Generation, HostSettings, Runtime, RuntimeOptions};
+use joinery_plugin::{
+    Compile, Generation, HostSettings, PluginFile, Policy, Runtime, RuntimeOptions,
+};
 use joinery_resource::{Lookup, LookupList, Operation, Review, User};
 use joinery_view::{Branch, Group, Side};
 use serde_json::json;
@@ -47,6 +49,7 @@ pub(super) async fn run(session: &mut Session) -> Result<Report> {
             args: vec!["compile".into()],
         },
         workers: None,
+        policy: Policy::allow_all(),
     })?;
     let mut table = Table::new(
         "Loading and calling the bundled plugins",
@@ -136,7 +139,8 @@ async fn load(session: &Session, runtime: &Runtime, name: &str) -> Result<Arc<Ge
         .find(|path| path.file_stem().is_some_and(|stem| stem == name))
         .with_context(|| format!("there is no plugin {name}"))?;
     let code = Bytes::from(fs::read(path)?);
-    Ok(runtime.load(name, code, HostSettings::default()).await?)
+    let plugin = PluginFile::new(name, code, HostSettings::default());
+    Ok(runtime.load(plugin).await?)
 }
 
 const UID: &str = "8a3f4a5e-0000-4000-8000-000000000001";
