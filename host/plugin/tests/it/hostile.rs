@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use joinery_object::{GroupVersionResource, ObjectKey};
 use joinery_source::testing::MemoryUpstream;
-use joinery_source::{SourceCache, SourceSpec};
+use joinery_source::{ByteBudget, SourceCache, SourceSpec};
 use joinery_view::{Prepared, View};
 use serde_json::json;
 
@@ -44,7 +44,8 @@ async fn each_result_that_cannot_be_is_one_failure_and_the_good_ones_are_shown()
             field_selector: String::new(),
             optional: false,
         };
-        Arc::new(SourceCache::start(Arc::new(pods.connect()), spec))
+        let pods = Arc::new(pods.connect());
+        Arc::new(SourceCache::start(pods, spec, ByteBudget::unlimited()))
     });
     let view = View::new(Prepared::new(join.clone(), caches.collect()).await);
     let shown = view.snapshot();
