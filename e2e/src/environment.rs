@@ -15,7 +15,7 @@ use crate::cluster::ControlPlane;
 use crate::host::{Form, Host, install_guests};
 use crate::kubeconfig::{self, Identity};
 use crate::kubectl::Kubectl;
-use crate::manifests::Manifests;
+use crate::manifests::{self, Manifests};
 use crate::peer::{Peer, PeerFiles};
 use crate::pki::Authority;
 use crate::process::Process;
@@ -198,14 +198,13 @@ impl Environment {
             Form::Behind {
                 upstream: host_kubeconfig.clone(),
                 serving,
+                registers: Some(authority.clone()),
             },
         )?;
         install_guests(workspace, host.plugins())?;
 
         say("applying deploy/overlays/local");
-        let manifests =
-            Manifests::render(workspace, &kubectl, host.port(), serving_authority.pem())?;
-        manifests.apply(&kubectl)?;
+        Manifests::render(workspace, &kubectl, host.port())?.apply(&kubectl)?;
         control_plane.service_account(&run_dir, NAMESPACE, "joinery")?;
         let url = format!("https://127.0.0.1:{}", host.port());
         let direct = direct_kubectl(
@@ -217,7 +216,7 @@ impl Environment {
         )?;
         say("starting joinery serve");
         host.start(&direct)?;
-        manifests.register(&kubectl)?;
+        manifests::registered(&kubectl)?;
         let controller = match purpose {
             Purpose::Use => {
                 let kubeconfig =

@@ -28,6 +28,8 @@ pub(crate) enum Form {
     Behind {
         upstream: PathBuf,
         serving: KeyPairFiles,
+        /// The authority of the serving certificate, if the host is to make APIServices.
+        registers: Option<PathBuf>,
     },
 }
 
@@ -133,15 +135,26 @@ impl Host {
                     .arg("--kubeconfig")
                     .arg(kubeconfig);
             }
-            Form::Behind { upstream, serving } => {
+            Form::Behind {
+                upstream,
+                serving,
+                registers,
+            } => {
                 command.arg("serve").arg("--kubeconfig").arg(upstream);
                 command
                     .arg("--tls-cert-file")
                     .arg(&serving.certificate)
                     .arg("--tls-private-key-file")
-                    .arg(&serving.key)
-                    .arg("--plugin-grants")
-                    .arg(self.grants()?);
+                    .arg(&serving.key);
+                if let Some(authority) = registers {
+                    let service = format!("joinery-system/joinery:{}", self.port.number());
+                    command
+                        .arg("--service")
+                        .arg(service)
+                        .arg("--service-ca-file")
+                        .arg(authority);
+                }
+                command.arg("--plugin-grants").arg(self.grants()?);
             }
         }
         command
@@ -157,11 +170,12 @@ impl Host {
         Ok(())
     }
 
-    /// Writes what plugins are granted: the groups of this project, and to read anything. That those which are bundled get
-    /// along with what deploy/ grants them is a test of their own.
+    /// Writes what plugins are granted: the groups of this project, to read anything and to call any host. That those
+    /// which are bundled get along with what deploy/ grants them is a test of their own.
     fn grants(&self) -> Result<PathBuf> {
         let path = self.data.join("grants.yaml");
-        let grants = "plugins: {\"*\": {groups: [\"*.example.com\"], sources: [\"*\"]}}\n";
+        let grants =
+            "plugins: {\"*\": {groups: [\"*.example.com\"], sources: [\"*\"], hosts: [\"*\"]}}\n";
         fs::write(&path, grants).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
     }

@@ -1,54 +1,36 @@
 //! The manifests of `deploy/`, applied as a user applies them, for a host that runs beside the control plane.
 
 use anyhow::{Context, Result, ensure};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 
 use crate::kubectl::Kubectl;
 use crate::workspace::Workspace;
 
-/// Stand in the output of `deploy/overlays/local` for what only the run knows; its kustomization.yaml says so too.
+/// Stands in the output of `deploy/overlays/local` for what only the run knows; its kustomization.yaml says so too.
 const PORT: &str = "16443";
-const CA_BUNDLE: &str = "Q0FfQlVORExF";
 
 /// `deploy/overlays/local` for one run.
 pub(crate) struct Manifests {
-    registration: String,
-    rest: String,
+    rendered: String,
 }
 
 impl Manifests {
-    /// Renders the overlay for a host on `port` whose serving certificate `authority` (PEM) signed.
-    pub(crate) fn render(
-        workspace: &Workspace,
-        kubectl: &Kubectl,
-        port: u16,
-        authority: &str,
-    ) -> Result<Manifests> {
+    /// Renders the overlay for a host on `port`.
+    pub(crate) fn render(workspace: &Workspace, kubectl: &Kubectl, port: u16) -> Result<Manifests> {
         let overlay = workspace.root().join("deploy/overlays/local");
         let rendered = kubectl.run(["kustomize".as_ref(), overlay.as_os_str()])?;
-        for holder in [PORT, CA_BUNDLE] {
-            ensure!(
-                rendered.contains(holder),
-                "{} has no place holder {holder}",
-                overlay.display()
-            );
-        }
-        let rendered = rendered
-            .replace(PORT, &port.to_string())
-            .replace(CA_BUNDLE, &STANDARD.encode(authority));
-        let (registration, rest): (Vec<&str>, Vec<&str>) = rendered
-            .split("\n---\n")
-            .partition(|document| document.lines().any(|line| line == "kind: APIService"));
+        ensure!(
+            rendered.contains(PORT),
+            "{} has no place holder {PORT}",
+            overlay.display()
+        );
         Ok(Manifests {
-            registration: registration.join("\n---\n"),
-            rest: rest.join("\n---\n"),
+            rendered: rendered.replace(PORT, &port.to_string()),
         })
     }
 
-    /// Everything but the APIService, and waits for the CustomResourceDefinition.
+    /// All of it, and waits for the CustomResourceDefinition.
     pub(crate) fn apply(&self, kubectl: &Kubectl) -> Result<()> {
-        apply(kubectl, &self.rest)?;
+        apply(kubectl, &self.rendered)?;
         kubectl.run([
             "wait",
             "--for=condition=Established",
@@ -57,18 +39,17 @@ impl Manifests {
         ])?;
         Ok(())
     }
+}
 
-    /// The APIService, once the host answers: an APIService with nobody behind it disturbs every client's discovery.
-    pub(crate) fn register(&self, kubectl: &Kubectl) -> Result<()> {
-        apply(kubectl, &self.registration)?;
-        kubectl.run([
-            "wait",
-            "--for=condition=Available",
-            "--timeout=60s",
-            "apiservice/v1.aggregated.tasks.example.com",
-        ])?;
-        Ok(())
+/// Waits for the APIServices, which the host makes once its plugins serve.
+pub(crate) fn registered(kubectl: &Kubectl) -> Result<()> {
+    for name in ["v1.aggregated.tasks.example.com", "v1alpha1.joinery.dev"] {
+        let service = format!("apiservice/{name}");
+        kubectl.run(["wait", "--for=create", "--timeout=60s", &service])?;
+        let available = "--for=condition=Available";
+        kubectl.run(["wait", available, "--timeout=60s", &service])?;
     }
+    Ok(())
 }
 
 fn apply(kubectl: &Kubectl, documents: &str) -> Result<()> {

@@ -41,6 +41,7 @@ impl SideHost {
             Form::Behind {
                 upstream: cluster.host_kubeconfig.clone(),
                 serving,
+                registers: None,
             },
         )?;
         install_guests(workspace, host.plugins())?;

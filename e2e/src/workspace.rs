@@ -254,7 +254,7 @@ impl Workspace {
         )
     }
 
-    /// Builds the guests, optimised, as components.
+    /// Builds the guests, optimised, as components; those too that are no plugins of every environment.
     ///
     /// # Errors
     /// When the build fails.
@@ -264,7 +264,14 @@ impl Workspace {
         ));
         self.cargo(
             "plugins",
-            &["build", "--release", "--target", WASM, "--locked"],
+            &[
+                "build",
+                "--release",
+                "--workspace",
+                "--target",
+                WASM,
+                "--locked",
+            ],
             &[],
         )
     }

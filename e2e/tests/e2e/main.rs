@@ -13,6 +13,7 @@ mod cluster;
 mod command_line;
 mod crash;
 mod fixtures;
+mod note_service;
 mod race;
 mod shared;
 mod standalone;

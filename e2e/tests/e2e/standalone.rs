@@ -1,7 +1,7 @@
 //! With no cluster at all.
 
 use crate::checks::{
-    discovery, freshness, input, isolation, kubectl, reading, reload, stored, up, watching,
+    discovery, freshness, input, isolation, kubectl, plugins, reading, reload, stored, up, watching,
 };
 use crate::shared::standalone;
 
@@ -33,6 +33,11 @@ checks! {
     kubectl::the_events_of_a_task_are_listed_by_kubectl,
     kubectl::bad_input_is_one_clear_line,
     reload::a_broken_plugin_beside_good_ones_disturbs_nothing,
+    plugins::a_plugin_in_a_config_map_lives_and_goes_with_it,
+    plugins::a_plugin_with_stored_objects_is_not_taken_away,
+    plugins::swaps_under_load_are_whole_and_end_no_watch,
+    plugins::the_swap_of_a_mounted_config_map_is_live,
+    plugins::notes_of_a_service_are_a_resource_as_any_other,
     up::up_runs_a_command_and_leaves_nothing_behind,
     kubectl::core_objects_are_created_applied_edited_and_deleted,
     up::up_says_what_is_wrong_and_ends_on_a_signal,

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use joinery_plugin::{Grants, Policy, TrustedKeys};
 
+use crate::api_services::ServiceName;
 use crate::plugin::Plugin;
 
 /// An aggregation host for Kubernetes whose resources are WebAssembly components.
@@ -85,6 +86,14 @@ pub(crate) struct Common {
     /// For how long the store remembers a change, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) history_age: u64,
+    /// The namespace whose ConfigMaps with the label plugins.joinery.dev/plugin are plugins too.
+    #[arg(
+        long,
+        env = "JOINERY_PLUGIN_NAMESPACE",
+        default_value = "joinery-system",
+        value_name = "NAMESPACE"
+    )]
+    pub(crate) plugin_namespace: String,
     /// What plugins may do.
     #[command(flatten)]
     pub(crate) policy: PolicyFiles,
@@ -202,6 +211,17 @@ pub(crate) struct Serve {
     /// The key of the serving certificate, PEM.
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_private_key_file: PathBuf,
+    /// The Service behind which kube-apiserver finds this host. With it the host makes an APIService for each group and
+    /// version that its plugins serve, and takes it away with the last of them.
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME[:PORT]",
+        requires = "service_ca_file"
+    )]
+    pub(crate) service: Option<ServiceName>,
+    /// The authority of the serving certificate, PEM: the caBundle of the APIServices. Read again when it changes.
+    #[arg(long, value_name = "FILE", requires = "service")]
+    pub(crate) service_ca_file: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use joinery_plugin::{Compile, DirectorySource, Policy, Runtime, RuntimeOptions};
-use joinery_resource::{Catalog, SharedAuthorizer, Storage};
+use joinery_resource::{Catalog, ReportedResource, Resource, SharedAuthorizer, Storage};
 use joinery_server::{Authentication, Config, Health, Limits, Server, ServingSource, SharedTrust};
 use joinery_source::Upstream;
 use joinery_store::{BackupServer, Embedded, Options, Store};
@@ -16,11 +16,19 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use crate::api_services::ApiServices;
 use crate::cli::Common;
+use crate::config_maps::ConfigMapSource;
+use crate::delivery::Delivery;
+use crate::events::{EventSink, Recorder};
 use crate::manager::Manager;
 use crate::metrics::PluginMetrics;
+use crate::report::{self, Reporter};
 use crate::service::Context;
 use crate::sources::Sources;
+
+/// Between two looks at what tells nobody that it changed.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// What a host is made of.
 pub(crate) struct Parts {
@@ -48,13 +56,17 @@ pub(crate) struct Parts {
     pub(crate) health: Arc<Health>,
     /// Metrics besides those of plugins and server.
     pub(crate) registry: Registry,
+    /// Where it is told what became of plugins.
+    pub(crate) events: Arc<dyn EventSink>,
+    /// What registers it with a kube-apiserver.
+    pub(crate) api_services: Option<Arc<ApiServices>>,
 }
 
 /// A host that listens, with its plugins on their way.
 pub(crate) struct Host {
     server: Server,
     health: Arc<Health>,
-    plugins: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 /// The open store, which gives backups while it is.
@@ -90,6 +102,13 @@ impl Host {
     /// Takes the port, then begins to load the plugins.
     pub(crate) async fn start(parts: Parts) -> Result<Self> {
         let directory = DirectorySource::open(&parts.common.plugins).await?;
+        let config_maps =
+            ConfigMapSource::start(parts.upstream.clone(), &parts.common.plugin_namespace);
+        let delivery = Delivery::new(
+            parts.common.plugins.display().to_string(),
+            directory,
+            Some(config_maps),
+        );
         let program = std::env::current_exe().context("cannot tell which program this is")?;
         let runtime = Runtime::new(RuntimeOptions {
             cache_dir: Some(parts.common.data_dir.join("compiled")),
@@ -100,14 +119,22 @@ impl Host {
             workers: None,
             policy: parts.policy,
         })?;
-        let manager = Arc::new(Manager::new(Context {
-            runtime,
-            catalog: parts.catalog.clone(),
-            storage: parts.storage,
-            sources: Sources::new(parts.upstream, parts.common.max_source_bytes),
-            authorizer: parts.authorizer.clone(),
-            exchange: Default::default(),
-        }));
+        let reported = Arc::new(ReportedResource::new(report::definition()?));
+        parts
+            .catalog
+            .change(&[], [reported.clone() as Arc<dyn Resource>]);
+        let recorder = Recorder::start(parts.events);
+        let manager = Manager::new(
+            recorder,
+            Context {
+                runtime,
+                catalog: parts.catalog.clone(),
+                storage: parts.storage,
+                sources: Sources::new(parts.upstream, parts.common.max_source_bytes),
+                authorizer: parts.authorizer.clone(),
+                exchange: Default::default(),
+            },
+        );
         let loading = manager.clone();
         parts.health.ready("plugins", move || loading.ready());
         let mut registry = parts.registry;
@@ -126,28 +153,33 @@ impl Host {
             },
         )
         .await?;
+        let mut tasks = Vec::new();
         let folder = parts.common.plugins;
-        let plugins = tokio::spawn(async move {
-            // The directory is watched for as long as it is held.
-            let mut sets = directory.subscribe();
-            loop {
-                let set = sets.borrow_and_update().clone();
-                if set.plugins.is_empty() {
+        let wanting = manager.clone();
+        tasks.push(tokio::spawn(
+            delivery.follow(move |candidates| {
+                if candidates.is_empty() {
                     warn!(
                         folder = %folder.display(),
                         "there are no plugins: copy NAME.wasm or NAME.wasm.zst there, they are loaded at once"
                     );
                 }
-                manager.want(&set);
-                if sets.changed().await.is_err() {
-                    return;
-                }
-            }
-        });
+                wanting.want(candidates);
+            }),
+        ));
+        tasks.push(tokio::spawn(tell(
+            manager.clone(),
+            reported,
+            parts.api_services.clone(),
+        )));
+        if let Some(api_services) = parts.api_services {
+            let complete = move || manager.ready().is_ok();
+            tasks.push(tokio::spawn(api_services.run(complete)));
+        }
         Ok(Self {
             server,
             health: parts.health,
-            plugins,
+            tasks,
         })
     }
 
@@ -164,6 +196,37 @@ impl Host {
     /// Serves until `stop`, then winds up.
     pub(crate) async fn run(self, stop: CancellationToken) {
         self.server.run(stop).await;
-        self.plugins.abort();
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+/// Keeps the joineryplugins as the plugins are.
+async fn tell(
+    manager: Arc<Manager>,
+    reported: Arc<ReportedResource>,
+    api_services: Option<Arc<ApiServices>>,
+) {
+    let mut reporter = Reporter::default();
+    let mut registered = api_services.as_ref().map(|services| services.subscribe());
+    loop {
+        let services = api_services.as_ref().map(|services| services.registered());
+        let objects = reporter.objects(&manager.report(), services.as_ref());
+        if let Err(error) = reported.report(objects) {
+            tracing::error!(%error, "joineryplugins cannot be told");
+        }
+        let registered = async {
+            match &mut registered {
+                Some(registered) => registered.changed().await.is_ok(),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = manager.changed() => {}
+            _ = registered => {}
+            // How sources and objects are is told by nobody.
+            () = tokio::time::sleep(REPORT_EVERY) => {}
+        }
     }
 }

@@ -1,12 +1,17 @@
 //! The binary `joinery`: an aggregation host for Kubernetes whose resources are WebAssembly components.
 
+mod api_services;
 mod cli;
 mod cluster;
+mod config_maps;
+mod delivery;
+mod events;
 mod host;
 mod identity;
 mod manager;
 mod metrics;
 mod plugin;
+mod report;
 mod serve;
 mod service;
 mod sources;

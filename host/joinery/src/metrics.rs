@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::manager::Manager;
-use crate::service::ViewReport;
+use crate::service::ResourceReport;
 
 /// Reads a manager.
 pub(crate) struct PluginMetrics(pub(crate) Arc<Manager>);
@@ -61,7 +61,7 @@ impl Collector for PluginMetrics {
             "Whether a generation of the plugin serves",
             plugins
                 .iter()
-                .map(|p| (vec![plugin(&p.name)], p.stats.is_some().into()))
+                .map(|p| (vec![plugin(&p.name)], p.serving.is_some().into()))
                 .collect(),
         )?;
         gauge(
@@ -70,11 +70,34 @@ impl Collector for PluginMetrics {
             "Whether the plugin's newest file was refused, while an older generation may serve",
             plugins
                 .iter()
-                .map(|p| (vec![plugin(&p.name)], p.refused.into()))
+                .map(|p| (vec![plugin(&p.name)], p.refused().into()))
+                .collect(),
+        )?;
+        counter(
+            &mut encoder,
+            "joinery_plugin_generations",
+            "Generations of the plugin that have taken their place",
+            plugins
+                .iter()
+                .map(|p| (vec![plugin(&p.name)], p.generation))
+                .collect(),
+        )?;
+        counter(
+            &mut encoder,
+            "joinery_plugin_refusals",
+            "Versions of the plugin that were refused",
+            plugins
+                .iter()
+                .map(|p| (vec![plugin(&p.name)], p.refusals))
                 .collect(),
         )?;
         let mut calls = Vec::new();
-        for (name, stats) in plugins.iter().filter_map(|p| Some((&p.name, p.stats?))) {
+        let stats = || {
+            plugins
+                .iter()
+                .filter_map(|p| Some((&p.name, p.serving.as_ref()?.stats)))
+        };
+        for (name, stats) in stats() {
             let failed = stats.trapped + stats.timed_out;
             for (outcome, count) in [
                 ("answered", stats.calls.saturating_sub(failed)),
@@ -91,14 +114,46 @@ impl Collector for PluginMetrics {
             "Calls of the serving generation, by outcome; busy ones were turned away",
             calls,
         )?;
-        let views = || plugins.iter().flat_map(|plugin| &plugin.views);
-        let resource = |view: &ViewReport| vec![("resource", view.resource.clone())];
+        counter(
+            &mut encoder,
+            "joinery_plugin_call_microseconds",
+            "Time that calls of the serving generation took, together",
+            stats()
+                .map(|(name, stats)| {
+                    let time = u64::try_from(stats.time.as_micros()).unwrap_or(u64::MAX);
+                    (vec![plugin(name)], time)
+                })
+                .collect(),
+        )?;
+        gauge(
+            &mut encoder,
+            "joinery_plugin_memory_bytes",
+            "The most memory that an instance of the serving generation had after a call",
+            stats()
+                .map(|(name, stats)| (vec![plugin(name)], stats.memory))
+                .collect(),
+        )?;
+        gauge(
+            &mut encoder,
+            "joinery_plugin_warm_instances",
+            "Instances of the serving generation that wait for their next call",
+            stats()
+                .map(|(name, stats)| (vec![plugin(name)], stats.warm))
+                .collect(),
+        )?;
+        let views = || {
+            let serving = plugins.iter().filter_map(|plugin| plugin.serving.as_ref());
+            let resources = serving.flat_map(|serving| &serving.resources);
+            resources.filter_map(|resource| Some((resource, resource.lag?)))
+        };
+        let resource =
+            |resource: &ResourceReport| vec![("resource", resource.gvr.group_resource())];
         gauge(
             &mut encoder,
             "joinery_view_failures",
             "Primaries that a view leaves out because the plugin fails on them",
             views()
-                .map(|view| (resource(view), view.failures))
+                .map(|(view, _)| (resource(view), view.failures))
                 .collect(),
         )?;
         gauge(
@@ -106,8 +161,8 @@ impl Collector for PluginMetrics {
             "joinery_view_lag_microseconds",
             "From the arrival of the last changes of a view's sources until they could be read",
             views()
-                .map(|view| {
-                    let lag = u64::try_from(view.lag.as_micros()).unwrap_or(u64::MAX);
+                .map(|(view, lag)| {
+                    let lag = u64::try_from(lag.as_micros()).unwrap_or(u64::MAX);
                     (resource(view), lag)
                 })
                 .collect(),
@@ -117,7 +172,7 @@ impl Collector for PluginMetrics {
             "joinery_view_suspended",
             "Whether a view is read live and cannot be watched, because a source is larger than --max-source-bytes",
             views()
-                .map(|view| (resource(view), view.suspended.into()))
+                .map(|(view, _)| (resource(view), view.suspended.into()))
                 .collect(),
         )?;
         let sources = self.0.source_report();
@@ -142,7 +197,7 @@ impl Collector for PluginMetrics {
             "Whether a source is read: 0 before the first list and while upstream cannot be followed",
             sources
                 .iter()
-                .map(|s| (source(&s.source, &s.selector), s.healthy.into()))
+                .map(|s| (source(&s.source, &s.selector), s.is_fresh().into()))
                 .collect(),
         )
     }

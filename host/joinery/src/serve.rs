@@ -16,8 +16,10 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::api_services::ApiServices;
 use crate::cli::Serve;
 use crate::cluster::{ClusterNamespaces, RoutedUpstream};
+use crate::events::ClusterEvents;
 use crate::host::{Host, Parts, open_store};
 
 /// Between looks for objects whose namespace is gone.
@@ -48,7 +50,7 @@ pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
     let mut registry = Registry::default();
     let authorizer = SubjectAccessReviews::new(client.clone());
     authorizer.register(&mut registry);
-    let tokens = TokenReviews::new(client);
+    let tokens = TokenReviews::new(client.clone());
     tokens.register(&mut registry);
     let health = Health::new();
     let swept = Arc::new(AtomicBool::new(false));
@@ -60,11 +62,16 @@ pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
             .then_some(String::new())
             .ok_or_else(unknown)
     });
+    let catalog = Arc::new(Catalog::new());
+    let api_services = options
+        .service
+        .zip(options.service_ca_file)
+        .map(|(service, ca)| ApiServices::new(client.clone(), service, ca, catalog.clone()));
     let host = Host::start(Parts {
         common: options.common,
         policy,
         listen: options.listen,
-        catalog: Arc::new(Catalog::new()),
+        catalog,
         upstream: Arc::new(RoutedUpstream::new(storage.clone(), cluster)),
         storage: storage.clone(),
         authorizer: Arc::new(authorizer),
@@ -80,6 +87,8 @@ pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
         trust,
         health,
         registry,
+        events: Arc::new(ClusterEvents(client)),
+        api_services,
     })
     .await?;
     info!(address = %host.address(), "serving");

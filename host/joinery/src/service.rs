@@ -6,13 +6,18 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use joinery_object::GroupVersionResource;
-use joinery_plugin::{Generation, PluginFile, ResourceDescription, Runtime, Shape, Stats};
+use joinery_plugin::{
+    Generation, Grant, HostSettings, PluginFile, Removal, ResourceDescription, Runtime, Shape,
+    Stats,
+};
 use joinery_resource::{
-    Catalog, Resource, Rules, SharedAuthorizer, Storage, StoredResource, ViewResource, ViewSettings,
+    Catalog, Resource, Rules, ServedResource, ServedSettings, SharedAuthorizer, Storage,
+    StoredResource, ViewResource, ViewSettings,
 };
 use joinery_source::{SourceCache, SourceSpec};
 use joinery_view::{Prepared, ViewSpec};
 use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::Mutex as AsyncMutex;
 use tracing::{info, warn};
 
@@ -39,6 +44,7 @@ pub(crate) struct Context {
 enum Served {
     Stored(Arc<StoredResource>),
     View(Arc<ViewResource>),
+    Own(Arc<ServedResource>),
 }
 
 impl Served {
@@ -46,6 +52,7 @@ impl Served {
         match self {
             Self::Stored(stored) => stored.clone(),
             Self::View(view) => view.clone(),
+            Self::Own(served) => served.clone(),
         }
     }
 }
@@ -54,6 +61,7 @@ impl Served {
 enum Ready {
     Stored,
     View(Box<Prepared>),
+    Own,
 }
 
 /// What serves of one plugin.
@@ -63,16 +71,71 @@ struct Serving {
     resources: BTreeMap<GroupVersionResource, Served>,
 }
 
-/// How a view is doing.
-pub(crate) struct ViewReport {
-    /// E.g. `combinedtasks.aggregated.tasks.example.com`.
-    pub(crate) resource: String,
-    /// How many primaries the plugin fails on.
+/// What serves of a plugin, and how it is doing.
+pub(crate) struct ServingReport {
+    /// SHA-256 of the component, in hex.
+    pub(crate) digest: String,
+    /// SHA-256 of the settings, in hex.
+    pub(crate) settings_digest: String,
+    /// The operator's settings.
+    pub(crate) settings: HostSettings,
+    /// What the operator allows it.
+    pub(crate) grant: Grant,
+    /// Its calls.
+    pub(crate) stats: Stats,
+    /// By group, version and plural.
+    pub(crate) resources: Vec<ResourceReport>,
+    /// What its views read.
+    pub(crate) sources: Vec<SourceReport>,
+}
+
+/// How a resource is doing.
+pub(crate) struct ResourceReport {
+    pub(crate) gvr: GroupVersionResource,
+    pub(crate) kind: String,
+    /// `stored`, `view` or `served`.
+    pub(crate) shape: &'static str,
+    /// Of a view: how many primaries the plugin fails on.
     pub(crate) failures: u64,
-    /// How long the last changes took from their arrival until they could be read.
-    pub(crate) lag: Duration,
-    /// Whether it can only be read live, for a source is too large to be held.
+    /// Of a view: how long the last changes took from their arrival until they could be read.
+    pub(crate) lag: Option<Duration>,
+    /// Of a view: whether it can only be read live, for a source is too large to be held.
     pub(crate) suspended: bool,
+}
+
+/// How a source is doing.
+pub(crate) struct SourceReport {
+    /// Group, version and resource.
+    pub(crate) source: String,
+    /// Its label selector.
+    pub(crate) selector: String,
+    /// Of the objects held.
+    pub(crate) bytes: u64,
+    /// Whether it has been listed.
+    pub(crate) synced: bool,
+    /// Whether it has not been heard of for most of a minute.
+    pub(crate) stale: bool,
+    /// What went wrong last, while it is still so.
+    pub(crate) error: Option<String>,
+}
+
+impl SourceReport {
+    pub(crate) fn of(cache: &SourceCache) -> Self {
+        let (spec, state) = (cache.spec(), cache.state());
+        Self {
+            source: spec.gvr.to_string(),
+            selector: spec.label_selector.clone(),
+            bytes: cache.bytes() as u64,
+            synced: state.synced,
+            stale: state.stale,
+            error: state.error,
+        }
+    }
+
+    /// Whether it is listed and followed.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.synced && !self.stale && self.error.is_none()
+    }
 }
 
 /// One plugin, whichever generation of it serves.
@@ -101,6 +164,7 @@ impl Service {
         for resource in &generation.description().resources {
             ready.push(match &resource.shape {
                 Shape::Stored => Ready::Stored,
+                Shape::Served => Ready::Own,
                 Shape::View(spec) => {
                     let caches = caches(context, spec);
                     self.preparing.lock().clone_from(&caches);
@@ -126,45 +190,83 @@ impl Service {
     }
 
     /// Takes the plugin's resources away.
-    pub(crate) async fn retire(&self, context: &Context, name: &str) {
+    ///
+    /// # Errors
+    /// Why it stays: objects are stored, and the settings do not let it go from under them.
+    pub(crate) async fn retire(&self, context: &Context, name: &str) -> Result<(), String> {
         let _exchange = context.exchange.lock().await;
-        let gone = std::mem::take(&mut *self.serving.lock());
-        for (gvr, served) in &gone.resources {
-            if let Served::Stored(stored) = served
-                && stored.count() > 0
-            {
-                warn!(
-                    plugin = name, resource = %gvr, objects = stored.count(),
-                    "plugin is gone, its objects stay stored"
-                );
+        let serving = self.serving.lock().clone();
+        let removal = match &serving.generation {
+            Some(generation) => generation.settings().removal,
+            None => Removal::Warn,
+        };
+        for (gvr, served) in &serving.resources {
+            let Served::Stored(stored) = served else {
+                continue;
+            };
+            let (objects, resource) = (stored.count(), gvr.group_resource());
+            match removal {
+                _ if objects == 0 => {}
+                Removal::Refuse => {
+                    return Err(format!(
+                        "it was taken away, but {objects} objects of {resource} are stored: it serves on until they \
+                         are deleted (removal: warn in its settings lets it go from under them)"
+                    ));
+                }
+                Removal::Warn => {
+                    warn!(
+                        plugin = name,
+                        resource, objects, "plugin is gone, its objects stay stored"
+                    );
+                }
             }
         }
-        let gone: Vec<_> = gone.resources.into_keys().collect();
-        context.catalog.change(&gone, []);
+        *self.serving.lock() = Serving::default();
+        let gone: Vec<_> = serving.resources.into_keys().collect();
+        if !gone.is_empty() {
+            context.catalog.change(&gone, []);
+        }
         info!(plugin = name, "plugin is out of service");
+        Ok(())
     }
 
-    /// How the calls of the generation that serves have gone; none when none does.
-    pub(crate) fn stats(&self) -> Option<Stats> {
-        self.serving.lock().generation.as_ref().map(|g| g.stats())
+    /// Whether a generation serves.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.serving.lock().generation.is_some()
     }
 
-    /// How each view is doing.
-    pub(crate) fn views(&self) -> Vec<ViewReport> {
+    /// What serves and how it is doing; none when nothing does.
+    pub(crate) fn report(&self, context: &Context) -> Option<ServingReport> {
         let serving = self.serving.lock().clone();
-        let views = serving
-            .resources
-            .iter()
-            .filter_map(|(gvr, served)| match served {
-                Served::View(view) => Some(ViewReport {
-                    resource: gvr.group_resource(),
-                    failures: view.failures().len() as u64,
-                    lag: view.lag(),
-                    suspended: view.suspended(),
-                }),
-                Served::Stored(_) => None,
-            });
-        views.collect()
+        let generation = serving.generation?;
+        let settings = generation.settings().clone();
+        let resources = serving.resources.iter().map(|(gvr, served)| {
+            let (shape, failures, lag) = match served {
+                Served::Stored(_) => ("stored", 0, None),
+                Served::View(view) => ("view", view.failures().len() as u64, Some(view.lag())),
+                Served::Own(_) => ("served", 0, None),
+            };
+            let suspended = matches!(served, Served::View(view) if view.suspended());
+            ResourceReport {
+                gvr: gvr.clone(),
+                kind: served.resource().definition().kind.clone(),
+                shape,
+                failures,
+                lag,
+                suspended,
+            }
+        });
+        let sources = generation.description().sources.iter();
+        let sources = sources.filter_map(|source| context.sources.find(&source_spec(source)));
+        Some(ServingReport {
+            digest: generation.digest().to_owned(),
+            settings_digest: digest(&settings),
+            grant: generation.grant().clone(),
+            stats: generation.stats(),
+            resources: resources.collect(),
+            sources: sources.map(|cache| SourceReport::of(&cache)).collect(),
+            settings,
+        })
     }
 
     /// Whether a generation may take the place of what serves.
@@ -190,7 +292,9 @@ impl Service {
                 bail!("{name}: the scope of a resource cannot change");
             }
             match (old, &resource.shape) {
-                (Served::Stored(_), Shape::Stored) | (Served::View(_), Shape::View(_)) => {}
+                (Served::Stored(_), Shape::Stored)
+                | (Served::View(_), Shape::View(_))
+                | (Served::Own(_), Shape::Served) => {}
                 _ => bail!("{name}: the shape of a resource cannot change"),
             }
         }
@@ -222,6 +326,16 @@ impl Service {
         // Others may have taken their places meanwhile.
         self.check(context, generation)?;
         let old = self.serving.lock().clone();
+        let opens = |(resource, ready): (&ResourceDescription, &Ready)| {
+            matches!(ready, Ready::Stored) && !old.resources.contains_key(&resource.definition.gvr)
+        };
+        let resources = &generation.description().resources;
+        if resources.iter().zip(&ready).any(opens)
+            && let Err(error) = context.storage.remove_orphans().await
+        {
+            // What an earlier plugin of that name left in a namespace that went must not be seen in a namesake.
+            warn!(%error, "cannot look for objects whose namespace is gone");
+        }
         let mut next = BTreeMap::new();
         for (resource, ready) in generation.description().resources.iter().zip(ready) {
             let gvr = resource.definition.gvr.clone();
@@ -239,6 +353,14 @@ impl Service {
                         .await;
                     Served::View(view)
                 }
+                (Some(Served::Own(served)), Ready::Own) => {
+                    served.replace(served_settings(context, generation, resource));
+                    Served::Own(served)
+                }
+                (_, Ready::Own) => Served::Own(Arc::new(ServedResource::new(
+                    served_settings(context, generation, resource),
+                    context.storage.namespaces().clone(),
+                ))),
                 (_, Ready::Stored) => Served::Stored(
                     StoredResource::open(
                         &context.storage,
@@ -287,14 +409,7 @@ impl Drop for Preparing<'_> {
 fn caches(context: &Context, spec: &ViewSpec) -> Vec<Arc<SourceCache>> {
     spec.sources
         .iter()
-        .map(|source| {
-            context.sources.cache(SourceSpec {
-                gvr: source.gvr.clone(),
-                label_selector: source.label_selector.clone(),
-                field_selector: source.field_selector.clone(),
-                optional: source.optional,
-            })
-        })
+        .map(|source| context.sources.cache(source_spec(source)))
         .collect()
 }
 
@@ -308,6 +423,38 @@ async fn prepare(
         .join(&spec.resource)
         .ok_or_else(|| anyhow!("{} has no join", spec.resource))?;
     Ok(Prepared::new(join, caches).await)
+}
+
+/// The cache that a source of a view is read from.
+fn source_spec(source: &joinery_view::SourceSpec) -> SourceSpec {
+    SourceSpec {
+        gvr: source.gvr.clone(),
+        label_selector: source.label_selector.clone(),
+        field_selector: source.field_selector.clone(),
+        optional: source.optional,
+    }
+}
+
+/// Two of the same digest are the same settings.
+fn digest(settings: &HostSettings) -> String {
+    Sha256::digest(format!("{settings:?}"))
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+fn served_settings(
+    context: &Context,
+    generation: &Generation,
+    resource: &ResourceDescription,
+) -> ServedSettings {
+    let storage = context.storage.clone();
+    ServedSettings {
+        definition: resource.definition.clone(),
+        schema: resource.schema.clone(),
+        serve: generation.serve(Arc::new(move || storage.lookup())),
+        interval: Duration::from_secs(generation.settings().limits.watch_seconds.into()),
+    }
 }
 
 fn view_settings(generation: &Generation, resource: &ResourceDescription) -> ViewSettings {

@@ -41,6 +41,11 @@ impl Sources {
         cache
     }
 
+    /// The cache of a source, if it is in use.
+    pub(crate) fn find(&self, spec: &SourceSpec) -> Option<Arc<SourceCache>> {
+        self.caches.lock().get(spec).and_then(Weak::upgrade)
+    }
+
     /// All that are in use.
     pub(crate) fn caches(&self) -> Vec<Arc<SourceCache>> {
         self.caches

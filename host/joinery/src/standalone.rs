@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use joinery_object::GroupVersionResource;
 use joinery_plugin::Grants;
 use joinery_resource::builtin::{self, BuiltinOptions};
 use joinery_resource::{Catalog, MASTERS, StoredUpstream, User};
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::cli::Standalone;
+use crate::events::OwnEvents;
 use crate::host::{Host, Parts, open_store};
 use crate::identity::{Identity, check_private, write_private};
 
@@ -46,6 +48,9 @@ pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<
     )
     .await?;
     let background = tokio::spawn(builtins.background);
+    let events = GroupVersionResource::new("", "v1", "events");
+    let events = builtins.storage.served(&events);
+    let events = events.context("there is no resource events")?;
     let admin = User {
         name: "admin".to_owned(),
         groups: vec![MASTERS.to_owned()],
@@ -69,6 +74,8 @@ pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<
         trust: SharedTrust::new(Trust::default()),
         health: Health::new(),
         registry: Registry::default(),
+        events: Arc::new(OwnEvents(events)),
+        api_services: None,
     })
     .await?;
     let url = format!("https://{}", reachable(host.address()));

@@ -47,7 +47,8 @@ pub(crate) enum DeclaredShape {
         primary: String,
         relations: Vec<DeclaredRelation>,
     },
-    Served,
+    /// The verbs that it answers.
+    Served(Vec<String>),
 }
 
 /// One relation of a view.

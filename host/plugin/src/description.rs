@@ -81,6 +81,8 @@ pub enum Shape {
     Stored,
     /// [`Generation::join`](crate::Generation::join) composes.
     View(Arc<ViewSpec>),
+    /// [`Generation::serve`](crate::Generation::serve) answers; which verbs, the definition says.
+    Served,
 }
 
 const STORED_VERBS: [&str; 8] = [
@@ -157,9 +159,12 @@ pub(crate) fn check(
                 )
                 .map(|spec| Shape::View(Arc::new(spec)))
             }
-            DeclaredShape::Served => {
-                complain("shape served is not known to this host: stored and view are".to_owned());
-                None
+            DeclaredShape::Served(verbs) => {
+                if !exported.verbs {
+                    complain("is served, so joinery:plugin/verbs must be exported".to_owned());
+                }
+                served(verbs, &mut complain);
+                Some(Shape::Served)
             }
         };
         if let (Some(shape), Some((definition, schema))) =
@@ -195,6 +200,41 @@ pub(crate) fn check(
     } else {
         Err(problems)
     }
+}
+
+/// What the guest may answer.
+const GUEST_VERBS: [&str; 5] = ["create", "delete", "get", "list", "update"];
+
+fn served(verbs: &[String], complain: &mut impl FnMut(String)) {
+    let known = |verb: &String| GUEST_VERBS.contains(&verb.as_str());
+    for verb in verbs.iter().filter(|verb| !known(verb)) {
+        complain(format!(
+            "verb {verb:?} is none that a plugin answers: get, list, create, update and delete are; the host derives \
+             watch, patch and deletecollection"
+        ));
+    }
+    let has = |verb: &str| verbs.iter().any(|v| v == verb);
+    // Everything else rests on it: etags, preconditions, what a delete shows.
+    if !has("get") {
+        complain("its verbs lack get, which every resource has".to_owned());
+    }
+}
+
+/// The verbs that the guest answers, and those that follow from them.
+fn with_derived(verbs: &[String]) -> Vec<&'static str> {
+    let has = |verb: &str| verbs.iter().any(|v| v == verb);
+    let own = GUEST_VERBS.into_iter().filter(|verb| has(verb));
+    let derived = [
+        ("watch", has("list")),
+        ("patch", has("update")),
+        ("deletecollection", has("list") && has("delete")),
+    ];
+    let derived = derived
+        .into_iter()
+        .filter_map(|(verb, so)| so.then_some(verb));
+    let mut all: Vec<_> = own.chain(derived).collect();
+    all.sort_unstable();
+    all
 }
 
 fn definition(
@@ -236,9 +276,10 @@ fn definition(
     let columns = columns
         .and_then(|columns| Columns::compile(&columns))
         .map_err(|error| complain(error.to_string()));
-    let verbs = match resource.shape {
+    let verbs = match &resource.shape {
         DeclaredShape::Stored => STORED_VERBS.to_vec(),
-        _ => VIEW_VERBS.to_vec(),
+        DeclaredShape::View { .. } => VIEW_VERBS.to_vec(),
+        DeclaredShape::Served(verbs) => with_derived(verbs),
     };
     let definition = Definition {
         gvr: GroupVersionResource::new(&resource.group, &resource.version, &resource.plural),

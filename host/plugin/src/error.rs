@@ -31,14 +31,14 @@ pub enum LoadError {
     },
     /// It wants something that no plugin is given.
     #[error(
-        "imports {0}: a plugin may import joinery:plugin/types, log and kubernetes @0.1, and wasi:cli, clocks, \
+        "imports {0}: a plugin may import joinery:plugin/types, log, kubernetes and http @0.1, and wasi:cli, clocks, \
          filesystem, io, random and sockets @0.2 (which answer, but give nothing)"
     )]
     Imports(String),
     /// It does not export what a plugin must.
     #[error(
-        "exports {found}: a plugin exports joinery:plugin/setup@0.1.0 and at least one of joinery:plugin/join@0.1.0 \
-         and joinery:plugin/admission@0.1.0"
+        "exports {found}: a plugin exports joinery:plugin/setup@0.1.0 and at least one of joinery:plugin/join@0.1.0, \
+         joinery:plugin/admission@0.1.0 and joinery:plugin/verbs@0.1.0"
     )]
     Exports {
         /// What it exports, or `nothing`.

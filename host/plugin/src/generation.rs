@@ -7,15 +7,19 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
 use joinery_object::{GroupVersionResource, ObjectKey, Status};
-use joinery_resource::{Admit, Lookup, LookupList, Review, Verdict};
+use joinery_resource::{
+    Admit, Entry, EntryPage, Lookup, LookupList, Review, Serve, ServeRequest, Verdict,
+};
 use joinery_view::{CombineResult, Group, Join, JoinError, Selection, SharedJoin, Side, ViewSpec};
 
+use crate::abi::{Answer, Call};
 use crate::description::{Description, Shape};
 use crate::error::CallError;
+use crate::outbound::OutboundClient;
 use crate::policy::{Grant, source_name};
 use crate::pool::{Instance, Pool, Stats};
 use crate::settings::HostSettings;
-use crate::state::Lookups;
+use crate::state::{Lookups, Outbound};
 
 /// Bytes that go into one call. More would only make a call long, and its results could pass the fuel.
 const BATCH_BYTES: usize = 1 << 20;
@@ -94,6 +98,20 @@ impl Generation {
             })
     }
 
+    /// What answers the verbs of its served resources. `lookup`: how the plugin reads other resources.
+    pub fn serve(&self, lookup: MakeLookup) -> Arc<dyn Serve> {
+        let resources = self.description.resources.iter();
+        Arc::new(PluginServe {
+            pool: self.pool.clone(),
+            grant: self.grant.clone(),
+            outbound: OutboundClient::new(self.name(), self.grant.clone()),
+            lookup,
+            kinds: resources
+                .map(|r| (r.definition.gvr.clone(), r.definition.kind.as_str().into()))
+                .collect(),
+        })
+    }
+
     /// The rules of its stored resources.
     pub fn admit(&self) -> Arc<dyn Admit> {
         let kinds = self.description.resources.iter();
@@ -106,6 +124,9 @@ impl Generation {
         })
     }
 }
+
+/// Makes look-ups for one call.
+pub type MakeLookup = Arc<dyn Fn() -> Arc<dyn Lookup> + Send + Sync>;
 
 impl std::fmt::Debug for Generation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -298,11 +319,118 @@ impl Admit for PluginAdmit {
                 },
             )
             .await;
-        admitted.map_err(|error| match &error {
-            CallError::Busy { .. } => Status::too_many_requests(error.to_string(), 1),
-            CallError::TimedOut { .. } => Status::timeout(&error.to_string()),
-            CallError::Trapped { .. } => Status::internal(error),
-        })?
+        admitted.map_err(status)?
+    }
+}
+
+struct PluginServe {
+    pool: Arc<Pool>,
+    grant: Arc<Grant>,
+    outbound: Arc<OutboundClient>,
+    lookup: MakeLookup,
+    kinds: Vec<(GroupVersionResource, Arc<str>)>,
+}
+
+impl PluginServe {
+    async fn call(&self, request: ServeRequest, call: Call) -> Result<Answer, Status> {
+        let found = self.kinds.iter().find(|(gvr, _)| *gvr == request.resource);
+        let Some((_, kind)) = found.cloned() else {
+            return Err(Status::internal(format!(
+                "plugin {} does not serve {}",
+                self.pool.name, request.resource
+            )));
+        };
+        let host = tokio::runtime::Handle::current();
+        let lookups = Lookups {
+            lookup: Arc::new(GrantedLookup {
+                lookup: (self.lookup)(),
+                plugin: self.pool.name.clone(),
+                grant: self.grant.clone(),
+                own: Vec::new(),
+            }),
+            host: host.clone(),
+        };
+        let outbound = Outbound {
+            client: self.outbound.clone(),
+            host,
+        };
+        let answered = self
+            .pool
+            .call_outbound(
+                Some(lookups),
+                Some(outbound),
+                move |Instance { store, exports, .. }: &mut Instance| {
+                    Box::pin(async move { exports.serve(store, &kind, &request, &call).await })
+                },
+            )
+            .await;
+        answered.map_err(status)?
+    }
+
+    async fn entry(&self, request: ServeRequest, call: Call) -> Result<Entry, Status> {
+        match self.call(request, call).await? {
+            Answer::Entry(entry) => Ok(entry),
+            other => Err(Status::internal(format!("not an entry: {other:?}"))),
+        }
+    }
+}
+
+#[async_trait]
+impl Serve for PluginServe {
+    async fn get(&self, request: ServeRequest, name: String) -> Result<Entry, Status> {
+        self.entry(request, Call::Get { name }).await
+    }
+
+    async fn list(
+        &self,
+        request: ServeRequest,
+        label_selector: String,
+        field_selector: String,
+        next: Option<String>,
+    ) -> Result<EntryPage, Status> {
+        let list = Call::List {
+            label_selector,
+            field_selector,
+            next,
+        };
+        match self.call(request, list).await? {
+            Answer::Page(page) => Ok(page),
+            other => Err(Status::internal(format!("not a page: {other:?}"))),
+        }
+    }
+
+    async fn create(&self, request: ServeRequest, object: Bytes) -> Result<Entry, Status> {
+        self.entry(request, Call::Create { object }).await
+    }
+
+    async fn update(
+        &self,
+        request: ServeRequest,
+        name: String,
+        object: Bytes,
+        etag: Option<String>,
+    ) -> Result<Entry, Status> {
+        self.entry(request, Call::Update { name, object, etag })
+            .await
+    }
+
+    async fn delete(
+        &self,
+        request: ServeRequest,
+        name: String,
+        etag: Option<String>,
+    ) -> Result<(), Status> {
+        self.call(request, Call::Delete { name, etag }).await?;
+        Ok(())
+    }
+}
+
+/// What a client is told whose request the plugin did not answer.
+fn status(error: CallError) -> Status {
+    match &error {
+        CallError::Busy { .. } => Status::too_many_requests(error.to_string(), 1),
+        CallError::TimedOut { .. } => Status::timeout(&error.to_string()),
+        CallError::Trapped { .. } => Status::internal(error),
     }
 }
 

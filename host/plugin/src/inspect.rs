@@ -20,6 +20,7 @@ const MAX_IMPORTS: u64 = 1_000;
 pub(crate) struct Exported {
     pub(crate) join: bool,
     pub(crate) admission: bool,
+    pub(crate) verbs: bool,
 }
 
 /// Reads the component's outline. What is inside of the functions is the compiler's to judge.
@@ -117,8 +118,9 @@ fn exported(exports: &[&str]) -> Result<Exported, LoadError> {
     let found = Exported {
         join: has("join"),
         admission: has("admission"),
+        verbs: has("verbs"),
     };
-    if has("setup") && (found.join || found.admission) {
+    if has("setup") && (found.join || found.admission || found.verbs) {
         return Ok(found);
     }
     let found = if exports.is_empty() {
@@ -131,7 +133,7 @@ fn exported(exports: &[&str]) -> Result<Exported, LoadError> {
 
 fn imported(imports: &[&str]) -> Result<(), LoadError> {
     let allowed = |name: &str| match parts(name) {
-        Some(("joinery:plugin", "types" | "log" | "kubernetes", version)) => {
+        Some(("joinery:plugin", "types" | "log" | "kubernetes" | "http", version)) => {
             version.starts_with("0.1.")
         }
         Some((
@@ -190,7 +192,8 @@ mod tests {
             inspect(&whole).unwrap(),
             Exported {
                 join: true,
-                admission: false
+                admission: false,
+                verbs: false
             }
         );
         // After its last export there are only names for debuggers.

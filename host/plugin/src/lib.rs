@@ -17,6 +17,7 @@ mod engine;
 mod error;
 mod generation;
 mod inspect;
+mod outbound;
 mod output;
 mod policy;
 mod pool;
@@ -34,8 +35,8 @@ pub use delivery::{
 };
 pub use description::{Description, ResourceDescription, Shape};
 pub use error::{CallError, LoadError, SetupError};
-pub use generation::Generation;
+pub use generation::{Generation, MakeLookup};
 pub use policy::{Grant, Grants, KeyError, Policy, SignatureError, SigningKey, TrustedKeys};
 pub use pool::Stats;
 pub use runtime::{Runtime, RuntimeOptions};
-pub use settings::{HostSettings, Limits, Reuse};
+pub use settings::{HostSettings, Limits, Removal, Reuse};

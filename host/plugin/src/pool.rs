@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -19,7 +19,7 @@ use crate::engine::{HOSTCALL_FUEL, INSTANCES};
 use crate::error::CallError;
 use crate::output::Output;
 use crate::settings::{Limits, Reuse};
-use crate::state::{Lookups, State};
+use crate::state::{Lookups, Outbound, State};
 use crate::ticker::Ticker;
 
 /// Instances that a plugin keeps between calls.
@@ -130,6 +130,7 @@ struct Counters {
     timed_out: AtomicU64,
     busy: AtomicU64,
     instances: AtomicU64,
+    microseconds: AtomicU64,
     memory: AtomicU64,
 }
 
@@ -146,10 +147,12 @@ pub struct Stats {
     pub busy: u64,
     /// Instances that were made.
     pub instances: u64,
-    /// Instances that wait for their next call.
-    pub warm: u64,
+    /// How long calls took, together, those included that failed.
+    pub time: Duration,
     /// The most memory that an instance had after a call, in bytes.
     pub memory: u64,
+    /// Instances that wait for their next call.
+    pub warm: u64,
 }
 
 /// A configured instance.
@@ -228,8 +231,22 @@ impl Pool {
         R: Send + 'static,
         F: for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<R>> + Send + 'static,
     {
+        self.call_outbound(lookups, None, call).await
+    }
+
+    /// As [`Pool::call`], of a guest that may also call other hosts.
+    pub(crate) async fn call_outbound<R, F>(
+        self: &Arc<Self>,
+        lookups: Option<Lookups>,
+        outbound: Option<Outbound>,
+        call: F,
+    ) -> Result<R, CallError>
+    where
+        R: Send + 'static,
+        F: for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<R>> + Send + 'static,
+    {
         let warm = self.idle.lock().pop();
-        self.run(warm, lookups, call)
+        self.run(warm, lookups, outbound, call)
             .await
             .map_err(|failed| self.worded(failed))
     }
@@ -240,13 +257,14 @@ impl Pool {
         R: Send + 'static,
         F: for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<R>> + Send + 'static,
     {
-        self.run(None, None, call).await
+        self.run(None, None, None, call).await
     }
 
     async fn run<R, F>(
         self: &Arc<Self>,
         warm: Option<Instance>,
         lookups: Option<Lookups>,
+        outbound: Option<Outbound>,
         call: F,
     ) -> Result<R, Failed>
     where
@@ -275,11 +293,13 @@ impl Pool {
             };
             instance.calls += 1;
             instance.store.data_mut().lookups = lookups;
+            instance.store.data_mut().outbound = outbound;
             instance.store.set_epoch_deadline(1);
             let outcome = call(&mut instance).await;
             let memory = instance.store.data().memory.used as u64;
             pool.counters.memory.fetch_max(memory, Ordering::Relaxed);
             instance.store.data_mut().lookups = None;
+            instance.store.data_mut().outbound = None;
             match outcome {
                 Ok(answer) => {
                     pool.keep(instance);
@@ -297,6 +317,7 @@ impl Pool {
         work: impl Future<Output = Result<R, Failed>> + Send + 'static,
     ) -> Result<R, Failed> {
         let limit = self.limits.call_time();
+        let started = Instant::now();
         // The timer is this side's: there, guests could hold it up.
         let mut task = Abort(self.shared.guests.spawn(work));
         let outcome = match tokio::time::timeout(limit, &mut task.0).await {
@@ -304,6 +325,9 @@ impl Pool {
             Ok(Err(panicked)) => Err(Failed::Trapped(format!("the host failed: {panicked}"))),
             Err(_) => Err(Failed::TimedOut(limit)),
         };
+        let took = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let time = &self.counters.microseconds;
+        time.fetch_add(took, Ordering::Relaxed);
         match &outcome {
             Err(Failed::TimedOut(_)) => self.counters.timed_out.fetch_add(1, Ordering::Relaxed),
             Err(_) => self.counters.trapped.fetch_add(1, Ordering::Relaxed),
@@ -416,6 +440,7 @@ impl Pool {
             timed_out,
             busy,
             instances,
+            microseconds,
             memory,
         } = &self.counters;
         Stats {
@@ -424,8 +449,9 @@ impl Pool {
             timed_out: timed_out.load(Ordering::Relaxed),
             busy: busy.load(Ordering::Relaxed),
             instances: instances.load(Ordering::Relaxed),
-            warm: self.idle.lock().len() as u64,
+            time: Duration::from_micros(microseconds.load(Ordering::Relaxed)),
             memory: memory.load(Ordering::Relaxed),
+            warm: self.idle.lock().len() as u64,
         }
     }
 

@@ -135,7 +135,7 @@ impl Runtime {
             .iter()
             .filter_map(|resource| match &resource.shape {
                 Shape::View(spec) => Some(ViewSpec::clone(spec)),
-                Shape::Stored => None,
+                Shape::Stored | Shape::Served => None,
             })
             .collect();
         if !views.is_empty() {

@@ -20,8 +20,21 @@ pub struct HostSettings {
     pub security: Security,
     /// Names of relations that may reach into any namespace.
     pub any_namespace: Vec<String>,
+    /// Whether it may be taken away while objects of its stored resources are there.
+    pub removal: Removal,
     /// What it may use up.
     pub limits: Limits,
+}
+
+/// What happens when a plugin is taken away whose stored resources have objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Removal {
+    /// It serves on until they are gone, or the host is started without it.
+    #[default]
+    Refuse,
+    /// It goes, with a warning. The objects stay in the store until their namespace or the plugin's namesake decides.
+    Warn,
 }
 
 /// What a plugin may use up.
@@ -35,6 +48,8 @@ pub struct Limits {
     pub call_seconds: f64,
     /// Calls at once. From 1 to 64.
     pub concurrent_calls: u32,
+    /// Seconds between two lists of a served resource that are compared, while somebody watches it. From 1 to 3600.
+    pub watch_seconds: u32,
     /// Whether an instance serves more than one call.
     pub reuse: Reuse,
 }
@@ -56,6 +71,7 @@ impl Default for Limits {
             memory_mib: 64,
             call_seconds: 10.0,
             concurrent_calls: 16,
+            watch_seconds: 10,
             reuse: Reuse::Warm,
         }
     }
@@ -77,6 +93,7 @@ impl HostSettings {
             memory_mib,
             call_seconds,
             concurrent_calls,
+            watch_seconds,
             ..
         } = settings.limits;
         for (name, value, most) in [
@@ -86,6 +103,7 @@ impl HostSettings {
                 concurrent_calls,
                 crate::engine::INSTANCES,
             ),
+            ("watchSeconds", watch_seconds, 3600),
         ] {
             if value < 1 || value > most {
                 let message = format!("limits.{name} is {value}, it may be from 1 to {most}");
@@ -165,6 +183,7 @@ mod tests {
             ("limits: {callSeconds: 0}", "limits.callSeconds is 0"),
             ("limits: {callSeconds: .nan}", "limits.callSeconds is NaN"),
             ("limits: {concurrentCalls: 65}", "from 1 to 64"),
+            ("limits: {watchSeconds: 0}", "from 1 to 3600"),
             ("limits: {cpu: 1}", "cpu"),
             ("[1]", "settings: "),
             ("mode: [", "settings: "),

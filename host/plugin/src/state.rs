@@ -9,6 +9,7 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::random::Deterministic;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
 
+use crate::outbound::OutboundClient;
 use crate::output::{Level, Output, Stream};
 
 /// Bytes that a guest's random source repeats for ever. Any will do, as long as they are always the same: Rust's
@@ -22,8 +23,17 @@ pub(crate) struct State {
     pub(crate) memory: Memory,
     pub(crate) output: Arc<Output>,
     stderr: Stream,
-    /// Set while `admit` runs.
+    /// Set while `admit` or a verb runs.
     pub(crate) lookups: Option<Lookups>,
+    /// Set while a verb runs.
+    pub(crate) outbound: Option<Outbound>,
+}
+
+/// Calls of one verb to other hosts. They run where the request runs.
+#[derive(Clone)]
+pub(crate) struct Outbound {
+    pub(crate) client: Arc<OutboundClient>,
+    pub(crate) host: tokio::runtime::Handle,
 }
 
 /// Look-ups of one review. They run where the request runs, for they may open connections that outlive the guest.
@@ -61,6 +71,7 @@ impl State {
             output: output.clone(),
             stderr,
             lookups: None,
+            outbound: None,
         }
     }
 

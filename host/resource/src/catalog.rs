@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use joinery_object::GroupVersionResource;
+use tokio::sync::watch;
 
 use crate::resource::Resource;
 
@@ -33,9 +34,18 @@ impl Snapshot {
 }
 
 /// The resources of this host.
-#[derive(Default)]
 pub struct Catalog {
     current: ArcSwap<Snapshot>,
+    revision: watch::Sender<u64>,
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self {
+            current: ArcSwap::default(),
+            revision: watch::channel(0).0,
+        }
+    }
 }
 
 impl Catalog {
@@ -47,6 +57,11 @@ impl Catalog {
     /// What is served now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
+    }
+
+    /// Tells of every change, after it has been made.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
     }
 
     /// Takes away and adds resources in one step that no request sees half done.
@@ -68,5 +83,8 @@ impl Catalog {
             next.revision += 1;
             next
         });
+        let revision = self.current.load().revision;
+        self.revision
+            .send_modify(|told| *told = revision.max(*told));
     }
 }

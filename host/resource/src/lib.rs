@@ -1,4 +1,4 @@
-//! What answers a verb: the stored resource, the view, and the catalog of both.
+//! What answers a verb: the stored resource, the view, what a plugin serves itself, and the catalog of all.
 
 mod access;
 mod admit;
@@ -7,8 +7,12 @@ mod catalog;
 mod continue_token;
 mod fields;
 mod go_time;
+mod observed;
+mod reported;
 mod resource;
 mod selection;
+mod serve;
+mod served;
 mod stored;
 mod stream;
 mod view;
@@ -16,7 +20,10 @@ mod view;
 pub use access::{Attributes, Authorizer, Decision, MASTERS, SharedAuthorizer, User, check};
 pub use admit::{Admit, Lookup, LookupList, Operation, Review, Verdict};
 pub use catalog::{Catalog, Snapshot};
+pub use reported::ReportedResource;
 pub use resource::{Caller, Definition, List, PatchType, Resource, Watch, WatchItem, Written};
+pub use serve::{Entry, EntryPage, Serve, ServeRequest};
+pub use served::{ServedResource, ServedSettings};
 pub use stored::{
     Namespace, Namespaces, Rules, Storage, StoreNamespaces, StoredResource, StoredUpstream,
 };

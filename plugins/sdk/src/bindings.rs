@@ -44,6 +44,28 @@ pub mod join {
     });
 }
 
+pub mod verbs {
+    wit_bindgen::generate!({
+        path: "wit/v0.1",
+        inline: "
+            package joinery:sdk;
+            world verbs {
+                import joinery:plugin/http@0.1.0;
+                export joinery:plugin/verbs@0.1.0;
+            }
+        ",
+        world: "joinery:sdk/verbs",
+        runtime_path: "::joinery_sdk::rt",
+        pub_export_macro: true,
+        export_macro_name: "export",
+        disable_custom_section_link_helpers: true,
+        with: {
+            "joinery:plugin/types@0.1.0": crate::bindings::setup::joinery::plugin::types,
+            "joinery:plugin/http@0.1.0": generate,
+        },
+    });
+}
+
 pub mod admission {
     wit_bindgen::generate!({
         path: "wit/v0.1",

@@ -128,6 +128,9 @@ pub enum Shape {
     Stored,
     /// [`View`](crate::View) composes. get, list, watch.
     View(ViewShape),
+    /// [`Verbs`](crate::Verbs) answers these, from get, list, create, update and delete; get must be among them. The host
+    /// derives watch from list, patch from update, and deletecollection from list and delete.
+    Served(Vec<String>),
 }
 
 /// An upstream resource, or one that Joinery serves itself.

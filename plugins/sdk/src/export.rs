@@ -9,10 +9,13 @@ use crate::bindings::admission::joinery::plugin::kubernetes as host;
 use crate::bindings::join::exports::joinery::plugin::join;
 use crate::bindings::setup::exports::joinery::plugin::setup;
 use crate::bindings::setup::joinery::plugin::types;
+use crate::bindings::verbs::exports::joinery::plugin::verbs;
+use crate::bindings::verbs::joinery::plugin::http as outbound;
 use crate::{
-    Admission, Branch, Composed, Failure, Group, GroupVersionResource, Kubernetes, ListOptions,
-    ObjectKey, ObjectList, Operation, Plugin, Reach, Review, Selection, Shape, Side, Subresource,
-    User, View,
+    Admission, Branch, Composed, Entry, Failure, Group, GroupVersionResource, Http, HttpError,
+    HttpRequest, HttpResponse, Kubernetes, ListOptions, ListPage, ObjectKey, ObjectList, Operation,
+    Outside, Plugin, Reach, Request, Review, Selection, Shape, Side, Subresource, User, Verbs,
+    View,
 };
 
 /// Exports a [`View`] from the component.
@@ -28,6 +31,14 @@ macro_rules! export_view {
 macro_rules! export_admission {
     ($logic:ty) => {
         $crate::component!($logic, admission);
+    };
+}
+
+/// Exports a [`Verbs`] from the component.
+#[macro_export]
+macro_rules! export_verbs {
+    ($logic:ty) => {
+        $crate::component!($logic, verbs);
     };
 }
 
@@ -143,6 +154,7 @@ impl<T: Instance> setup::Guest for Exported<T> {
                         })
                         .collect(),
                 }),
+                Shape::Served(verbs) => setup::Shape::Served(verbs),
             },
             options: r.options,
         };
@@ -247,12 +259,7 @@ impl<T: Instance + Admission> admission::Guest for Exported<T> {
             },
             object: review.object,
             old_object: review.old_object,
-            user: User {
-                name: review.user.name,
-                uid: review.user.uid,
-                groups: review.user.groups,
-                extra: review.user.extra,
-            },
+            user: review.user.into(),
             dry_run: review.dry_run,
             now: review.now,
         };
@@ -261,6 +268,120 @@ impl<T: Instance + Admission> admission::Guest for Exported<T> {
             object: verdict.object,
             warnings: verdict.warnings,
         })
+    }
+}
+
+impl From<types::User> for User {
+    fn from(user: types::User) -> Self {
+        Self {
+            name: user.name,
+            uid: user.uid,
+            groups: user.groups,
+            extra: user.extra,
+        }
+    }
+}
+
+/// What the host provides to a verb.
+const OUTSIDE: Outside<'static> = Outside {
+    kubernetes: &Host,
+    http: &Host,
+};
+
+impl From<verbs::Request> for Request {
+    fn from(request: verbs::Request) -> Self {
+        Self {
+            resource: request.resource,
+            namespace: request.namespace,
+            user: request.user.into(),
+            dry_run: request.dry_run,
+            now: request.now,
+        }
+    }
+}
+
+impl From<Entry> for verbs::Entry {
+    fn from(entry: Entry) -> Self {
+        Self {
+            object: entry.object,
+            etag: entry.etag,
+        }
+    }
+}
+
+impl<T: Instance + Verbs> verbs::Guest for Exported<T> {
+    fn get(request: verbs::Request, name: String) -> Result<verbs::Entry, types::Failure> {
+        Ok(logic::<T>().get(&request.into(), &name, &OUTSIDE)?.into())
+    }
+
+    fn list(
+        request: verbs::Request,
+        label_selector: String,
+        field_selector: String,
+        limit: u32,
+        next: Option<String>,
+    ) -> Result<verbs::Page, types::Failure> {
+        let page = ListPage {
+            label_selector,
+            field_selector,
+            limit,
+            next,
+        };
+        let page = logic::<T>().list(&request.into(), &page, &OUTSIDE)?;
+        Ok(verbs::Page {
+            entries: page.entries.into_iter().map(Into::into).collect(),
+            next: page.next,
+        })
+    }
+
+    fn create(request: verbs::Request, object: Vec<u8>) -> Result<verbs::Entry, types::Failure> {
+        let entry = logic::<T>().create(&request.into(), &object, &OUTSIDE)?;
+        Ok(entry.into())
+    }
+
+    fn update(
+        request: verbs::Request,
+        name: String,
+        object: Vec<u8>,
+        etag: Option<String>,
+    ) -> Result<verbs::Entry, types::Failure> {
+        let (request, etag) = (request.into(), etag.as_deref());
+        let entry = logic::<T>().update(&request, &name, &object, etag, &OUTSIDE)?;
+        Ok(entry.into())
+    }
+
+    fn delete(
+        request: verbs::Request,
+        name: String,
+        etag: Option<String>,
+    ) -> Result<(), types::Failure> {
+        let (request, etag) = (request.into(), etag.as_deref());
+        logic::<T>().delete(&request, &name, etag, &OUTSIDE)?;
+        Ok(())
+    }
+}
+
+impl Http for Host {
+    fn send(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
+        let request = outbound::Request {
+            method: request.method.clone(),
+            url: request.url.clone(),
+            headers: request.headers.clone(),
+            body: request.body.clone(),
+            timeout_ms: request.timeout_ms,
+        };
+        match outbound::send(&request) {
+            Ok(answer) => Ok(HttpResponse {
+                status: answer.status,
+                headers: answer.headers,
+                body: answer.body,
+            }),
+            Err(outbound::Error::Denied(message)) => Err(HttpError::Denied(message)),
+            Err(outbound::Error::Invalid(message)) => Err(HttpError::Invalid(message)),
+            Err(outbound::Error::Timeout) => Err(HttpError::Timeout),
+            Err(outbound::Error::TooLarge(message)) => Err(HttpError::TooLarge(message)),
+            Err(outbound::Error::Failed(message)) => Err(HttpError::Failed(message)),
+        }
     }
 }
 

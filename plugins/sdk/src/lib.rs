@@ -1,10 +1,11 @@
 //! What a Joinery plugin is written with.
 //!
 //! A plugin is one pure type. It implements [`Plugin`] (settings and description) and then either [`View`], for a
-//! resource that is joined from others, or [`Admission`], for one whose objects the host stores, or both;
-//! [`export_view!`], [`export_admission!`] or [`export_view_and_admission!`] turns it into a component. Neither trait touches WebAssembly, so the logic is tested with a
-//! plain `cargo test`, with [`Composed::fill`] in the place of the host and a type of the test's own in that of
-//! [`Kubernetes`].
+//! resource that is joined from others, [`Admission`], for one whose objects the host stores, or [`Verbs`], for one that
+//! answers the verbs itself; or several. [`export_view!`], [`export_admission!`], [`export_verbs!`] or
+//! [`export_view_and_admission!`] turns it into a component. None of the traits touches WebAssembly, so the logic is
+//! tested with a plain `cargo test`, with [`Composed::fill`] in the place of the host and types of the test's own in that
+//! of [`Kubernetes`] and [`Http`].
 //!
 //! ```
 //! use joinery_sdk::{Composed, Composer, Description, Failure, Group, Plugin, Selection, Side, View};
@@ -58,6 +59,7 @@ pub mod log;
 mod plugin;
 mod settings;
 pub mod time;
+mod verbs;
 mod view;
 
 pub use admission::{Admission, Operation, Review, User, Verdict};
@@ -73,6 +75,9 @@ pub use fields::Fields;
 pub use kubernetes::{Kubernetes, ListOptions, ObjectKey, ObjectList};
 pub use plugin::{Plugin, parse_settings};
 pub use settings::GroupVersion;
+pub use verbs::{
+    Entry, Http, HttpError, HttpRequest, HttpResponse, ListPage, Outside, Page, Request, Verbs,
+};
 pub use view::{Branch, Group, Selection, Side, View};
 #[doc(hidden)]
 pub use wit_bindgen::rt;

@@ -5,6 +5,7 @@ pub(crate) mod freshness;
 pub(crate) mod input;
 pub(crate) mod isolation;
 pub(crate) mod kubectl;
+pub(crate) mod plugins;
 pub(crate) mod reading;
 pub(crate) mod reload;
 pub(crate) mod stored;

@@ -145,7 +145,7 @@ fn install(file: &std::path::Path, contents: &[u8]) {
     fs::rename(&beside, file).unwrap();
 }
 
-fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+pub(crate) fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut changed = bytes.to_vec();
     let mut found = false;

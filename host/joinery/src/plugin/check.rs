@@ -91,6 +91,9 @@ fn describe(description: &Description, name: &str) {
             Shape::Stored => {
                 println!("    shape  stored: the host keeps the objects, the plugin admits them")
             }
+            Shape::Served => {
+                println!("    shape  served: the plugin answers the verbs, the host adds the rest")
+            }
             Shape::View(view) => {
                 println!(
                     "    shape  view of {}",
@@ -117,6 +120,10 @@ fn describe(description: &Description, name: &str) {
     println!("  plugins:\n    {name}:");
     println!("      groups: [{}]", asks.groups.join(", "));
     println!("      sources: [{}]", asks.sources.join(", "));
+    let served = |r: &ResourceDescription| matches!(r.shape, Shape::Served);
+    if description.resources.iter().any(served) {
+        println!("      # and, as hosts, what its verbs call; as sources, what they look up");
+    }
     if description.resources.iter().any(stored) {
         println!("      # and, as sources, what its rules look up of others' resources");
     }
@@ -152,7 +159,7 @@ fn advice(refusal: &LoadError) -> &'static str {
             "A plugin is pure logic. Look at what brings the import in: most often a library that opens connections or files."
         }
         LoadError::Exports { .. } => {
-            "In Rust, one of joinery_sdk's macros exports it: export_view!, export_admission! or export_view_and_admission!, in a \
+            "In Rust, one of joinery_sdk's macros exports it: export_view!, export_admission!, export_verbs! or export_view_and_admission!, in a \
              crate of crate-type cdylib."
         }
         LoadError::Contract { .. } => {

@@ -3,4 +3,4 @@
 
 mod v0_1;
 
-pub(crate) use v0_1::{Exports, Indices, link};
+pub(crate) use v0_1::{Answer, Call, Exports, Indices, link};

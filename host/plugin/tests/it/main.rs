@@ -8,4 +8,5 @@ mod hostile;
 mod loading;
 mod plugins;
 mod policy;
+mod served;
 mod soak;

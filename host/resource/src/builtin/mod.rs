@@ -69,7 +69,7 @@ pub struct Builtins {
 /// When the store fails, or a CustomResourceDefinition cannot be used.
 pub async fn install(
     store: Arc<dyn Store>,
-    catalog: &Catalog,
+    catalog: &Arc<Catalog>,
     authorizer: SharedAuthorizer,
     options: BuiltinOptions,
 ) -> Result<Builtins, Status> {
@@ -98,7 +98,7 @@ pub async fn install(
     catalog.change(&[], served.chain(reviews));
     namespaces::create_defaults(&namespaces).await?;
     let background = futures::future::join(
-        emptying::run(storage.clone(), namespaces),
+        emptying::run(storage.clone(), namespaces, catalog.clone()),
         expiry::run(events, options.event_ttl),
     );
     Ok(Builtins {

@@ -8,17 +8,17 @@ use crate::resource::Definition;
 
 /// An object as a client sent it, and its metadata as read.
 #[derive(Clone, Debug)]
-pub(super) struct Decoded {
+pub(crate) struct Decoded {
     /// With apiVersion, kind, and an object as metadata.
-    pub(super) value: Value,
-    pub(super) meta: ObjectMeta,
+    pub(crate) value: Value,
+    pub(crate) meta: ObjectMeta,
 }
 
 /// Reads a body. apiVersion and kind may be left out; if they are there they must be the resource's.
 ///
 /// # Errors
 /// 400 that says what is not as it must be.
-pub(super) fn body(definition: &Definition, body: &[u8]) -> Result<Decoded, Status> {
+pub(crate) fn body(definition: &Definition, body: &[u8]) -> Result<Decoded, Status> {
     let unrecognized = |detail: String| {
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): {detail}",
@@ -40,7 +40,7 @@ pub(super) fn body(definition: &Definition, body: &[u8]) -> Result<Decoded, Stat
 ///
 /// # Errors
 /// As [`body`].
-pub(super) fn object(definition: &Definition, mut value: Value) -> Result<Decoded, Status> {
+pub(crate) fn object(definition: &Definition, mut value: Value) -> Result<Decoded, Status> {
     let expected = definition.gvr.api_version();
     let members = members(&mut value);
     let api_version = text(definition, members, "apiVersion")?.unwrap_or_else(|| expected.clone());
@@ -107,7 +107,7 @@ fn whole_numbers(value: &mut Value) {
 }
 
 /// 400 of a body that is not of the resource's type.
-pub(super) fn cannot_be_handled(definition: &Definition, kind: &str, detail: &str) -> Status {
+pub(crate) fn cannot_be_handled(definition: &Definition, kind: &str, detail: &str) -> Status {
     Status::bad_request(format!(
         "{kind} in version {:?} cannot be handled as a {}: {detail}",
         &*definition.gvr.version, definition.kind
@@ -118,7 +118,7 @@ pub(super) fn cannot_be_handled(definition: &Definition, kind: &str, detail: &st
 ///
 /// # Errors
 /// 400 for another, or for none where there must be one.
-pub(super) fn settle_namespace(
+pub(crate) fn settle_namespace(
     definition: &Definition,
     decoded: &mut Decoded,
     namespace: Option<&str>,
@@ -149,7 +149,7 @@ pub(super) fn settle_namespace(
 ///
 /// # Errors
 /// 400 for another name or namespace.
-pub(super) fn check_key(meta: &ObjectMeta, key: &ObjectKey) -> Result<(), Status> {
+pub(crate) fn check_key(meta: &ObjectMeta, key: &ObjectKey) -> Result<(), Status> {
     if meta.name != *key.name {
         return Err(Status::bad_request(format!(
             "the name of the object ({}) does not match the name on the URL ({})",
@@ -167,7 +167,7 @@ pub(super) fn check_key(meta: &ObjectMeta, key: &ObjectKey) -> Result<(), Status
 }
 
 /// The members of what is known to be an object.
-pub(super) fn members(value: &mut Value) -> &mut Map<String, Value> {
+pub(crate) fn members(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }

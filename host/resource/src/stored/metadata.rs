@@ -33,18 +33,18 @@ const OF_NO_GUEST: [&str; 4] = ["name", "namespace", "generateName", "managedFie
 /// What the host reads of an object's metadata. Members that are not there are empty.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct ObjectMeta {
-    pub(super) name: String,
-    pub(super) generate_name: String,
-    pub(super) namespace: String,
-    pub(super) uid: String,
-    pub(super) resource_version: String,
-    pub(super) generation: i64,
-    pub(super) creation_timestamp: String,
-    pub(super) deletion_timestamp: Option<String>,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) annotations: BTreeMap<String, String>,
-    pub(super) finalizers: Vec<String>,
+pub(crate) struct ObjectMeta {
+    pub(crate) name: String,
+    pub(crate) generate_name: String,
+    pub(crate) namespace: String,
+    pub(crate) uid: String,
+    pub(crate) resource_version: String,
+    pub(crate) generation: i64,
+    pub(crate) creation_timestamp: String,
+    pub(crate) deletion_timestamp: Option<String>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) finalizers: Vec<String>,
     pub(super) owner_references: Vec<OwnerReference>,
 }
 
@@ -66,7 +66,7 @@ impl ObjectMeta {
     ///
     /// # Errors
     /// Says what is of another type than it must be.
-    pub(super) fn read(object: &Value) -> Result<Self, String> {
+    pub(crate) fn read(object: &Value) -> Result<Self, String> {
         let metadata = &object["metadata"];
         if !metadata.is_object() {
             return Err("metadata must be an object".to_owned());
@@ -85,7 +85,7 @@ impl ObjectMeta {
     }
 
     /// What is wrong with them.
-    pub(super) fn causes(&self, rules: &Rules) -> Vec<Cause> {
+    pub(crate) fn causes(&self, rules: &Rules) -> Vec<Cause> {
         let mut causes = Vec::new();
         let mut invalid = |field: &str, value: &str, wrong: Vec<String>| {
             for detail in wrong {
@@ -204,7 +204,7 @@ impl ObjectMeta {
 }
 
 /// Takes away what a client may not set on create.
-pub(super) fn wipe(object: &mut Value) {
+pub(crate) fn wipe(object: &mut Value) {
     let metadata = members(&mut object["metadata"]);
     for name in OF_THE_HOST {
         metadata.remove(name);
@@ -214,7 +214,7 @@ pub(super) fn wipe(object: &mut Value) {
 }
 
 /// Gives an object what of its metadata only the host writes, as `old` has it.
-pub(super) fn carry_over(object: &mut Value, old: &Value) {
+pub(crate) fn carry_over(object: &mut Value, old: &Value) {
     let metadata = members(&mut object["metadata"]);
     for name in OF_THE_HOST {
         restore(metadata, &old["metadata"], name);

@@ -88,7 +88,7 @@ pub(super) fn label_value(value: &str) -> Vec<String> {
 }
 
 /// A `generateName` with five random characters, cut so that the result is a label.
-pub(super) fn generate(base: &str) -> String {
+pub(crate) fn generate(base: &str) -> String {
     // Neither vowels nor what is easily misread, as k8s.io/apimachinery/pkg/util/rand.
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     const RANDOM: usize = 5;

@@ -81,7 +81,7 @@ impl Namespaces for StoreNamespaces {
 
 /// The rule of namespace lifecycle (k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle): nothing is created in a
 /// namespace that does not exist or is going.
-pub(super) async fn for_create(
+pub(crate) async fn for_create(
     namespaces: &dyn Namespaces,
     resource: &GroupVersionResource,
     namespace: &str,

@@ -8,8 +8,10 @@ use joinery_source::Upstream;
 use joinery_store::{Store, StoreError};
 use parking_lot::RwLock;
 
+use super::lookup::GuardedLookup;
 use super::namespaces::Namespaces;
 use super::resource::StoredResource;
+use crate::admit::Lookup;
 
 /// Group and plural: a resource is stored once, whatever version it is served in.
 type GroupResource = (Arc<str>, Arc<str>);
@@ -63,6 +65,11 @@ impl Storage {
     pub fn served(&self, gvr: &GroupVersionResource) -> Option<Arc<StoredResource>> {
         self.resource(&gvr.group, &gvr.resource)
             .filter(|resource| resource.gvr() == gvr)
+    }
+
+    /// Reads for a plugin, without a write that must agree with them.
+    pub fn lookup(self: &Arc<Self>) -> Arc<dyn Lookup> {
+        Arc::new(GuardedLookup::new(self.clone()))
     }
 
     pub(super) fn upstream(&self) -> Option<&Arc<dyn Upstream>> {

@@ -179,7 +179,7 @@ impl StoredResource {
 }
 
 /// As k8s.io/apimachinery/pkg/runtime words it.
-pub(super) fn strict_error(unknown: &[String]) -> String {
+pub(crate) fn strict_error(unknown: &[String]) -> String {
     format!("strict decoding error: {}", unknown.join(", "))
 }
 

@@ -58,7 +58,7 @@ impl From<setup::ApiResource> for DeclaredResource {
                     primary: view.primary,
                     relations: view.relations.into_iter().map(relation).collect(),
                 },
-                setup::Shape::Served(_) => DeclaredShape::Served,
+                setup::Shape::Served(verbs) => DeclaredShape::Served(verbs),
             },
             options: r.options.into_iter().map(|(name, _)| name).collect(),
         }

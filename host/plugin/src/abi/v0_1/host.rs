@@ -5,7 +5,7 @@ use joinery_object::{Cause, Details, GroupVersionResource, ObjectKey, Status, re
 use joinery_resource::LookupList;
 use wasmtime::component::{HasSelf, Linker};
 
-use super::{kubernetes, log, types};
+use super::{http, kubernetes, log, types};
 use crate::output::Level;
 use crate::state::{Lookups, State};
 
@@ -17,7 +17,8 @@ const MAX_MESSAGE: usize = 8 << 10;
 /// Gives plugins what they may import of the contract.
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     log::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
-    kubernetes::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+    kubernetes::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    http::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
 }
 
 /// A guest's failure as a Status about one object.

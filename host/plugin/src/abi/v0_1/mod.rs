@@ -14,8 +14,11 @@ use crate::state::State;
 
 mod describe;
 mod host;
+mod outbound;
+mod serve;
 
 pub(crate) use host::link;
+pub(crate) use serve::{Answer, Call};
 
 mod bindings {
     #![allow(missing_docs, unreachable_pub)]
@@ -30,9 +33,11 @@ mod bindings {
             world plugin {
                 import joinery:plugin/log@0.1.0;
                 import joinery:plugin/kubernetes@0.1.0;
+                import joinery:plugin/http@0.1.0;
                 export joinery:plugin/setup@0.1.0;
                 export joinery:plugin/join@0.1.0;
                 export joinery:plugin/admission@0.1.0;
+                export joinery:plugin/verbs@0.1.0;
             }
         ",
         world: "joinery:host/plugin",
@@ -42,14 +47,15 @@ mod bindings {
     });
 }
 
-use bindings::exports::joinery::plugin::{admission, join, setup};
-use bindings::joinery::plugin::{kubernetes, log, types};
+use bindings::exports::joinery::plugin::{admission, join, setup, verbs};
+use bindings::joinery::plugin::{http, kubernetes, log, types};
 
 /// Where a component's exports are.
 pub(crate) struct Indices {
     setup: setup::GuestIndices,
     join: Option<join::GuestIndices>,
     admission: Option<admission::GuestIndices>,
+    verbs: Option<verbs::GuestIndices>,
 }
 
 impl Indices {
@@ -64,6 +70,10 @@ impl Indices {
             admission: exported
                 .admission
                 .then(|| admission::GuestIndices::new(pre))
+                .transpose()?,
+            verbs: exported
+                .verbs
+                .then(|| verbs::GuestIndices::new(pre))
                 .transpose()?,
         })
     }
@@ -86,6 +96,11 @@ impl Indices {
                 .as_ref()
                 .map(|a| a.load(&mut *store, instance))
                 .transpose()?,
+            verbs: self
+                .verbs
+                .as_ref()
+                .map(|verbs| verbs.load(&mut *store, instance))
+                .transpose()?,
         })
     }
 }
@@ -95,6 +110,7 @@ pub(crate) struct Exports {
     setup: setup::Guest,
     join: Option<join::Guest>,
     admission: Option<admission::Guest>,
+    verbs: Option<verbs::Guest>,
 }
 
 impl Exports {
