@@ -14,6 +14,7 @@ mod command_line;
 mod crash;
 mod fixtures;
 mod note_service;
+mod plugin_writer;
 mod race;
 mod shared;
 mod standalone;

@@ -84,7 +84,8 @@ async fn the_bundled_plugins_get_along_with_what_the_manifests_grant_them() {
 #[tokio::test]
 async fn rules_look_up_only_what_is_granted() {
     let groups = "plugins: {custom_task: {groups: [aggregated.tasks.example.com]}}";
-    let generation = load(&granting(groups), "custom_task").await.unwrap();
+    let runtime = granting(groups);
+    let generation = load(&runtime, "custom_task").await.unwrap();
     let status = looked_up(&generation).await.unwrap_err();
     assert_eq!(status.code, 403);
     assert_eq!(
