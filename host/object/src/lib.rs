@@ -18,7 +18,7 @@ pub use canonical::{Members, canonical, write_string};
 pub use change::{Change, EventType, frame};
 pub use history::{Bounds, Follower, History, TooOld};
 pub use key::{GroupVersionResource, ObjectKey};
-pub use object::{Insert, Object, ObjectError, Row};
+pub use object::{Compressed, Insert, Object, ObjectError, Row};
 pub use options::{
     CreateOptions, DeleteOptions, FieldValidation, ListOptions, PatchOptions, Preconditions,
     PropagationPolicy, Query, ResourceVersionMatch, UpdateOptions, WriteOptions,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::RwLock;
@@ -26,6 +26,7 @@ pub struct Object {
     resource_version: ResourceVersion,
     body: Body,
     row: RwLock<Option<(Bytes, Arc<Row>)>>,
+    compressed: OnceLock<Box<Compressed>>,
 }
 
 /// The text, with the place of metadata.resourceVersion known, so that it can be exchanged.
@@ -46,6 +47,15 @@ pub struct Row {
     pub dates: Vec<Box<str>>,
     /// The object as PartialObjectMetadata.
     pub metadata: Bytes,
+}
+
+/// An object's text, compressed apart from all others.
+#[derive(Clone, Debug)]
+pub struct Compressed {
+    /// Whole blocks of a deflate stream (RFC 1951), none of them the last, ending on a byte boundary.
+    pub blocks: Bytes,
+    /// The CRC-32 of the text (RFC 1952).
+    pub crc: u32,
 }
 
 /// Text that is no Kubernetes object.
@@ -315,6 +325,7 @@ impl Object {
             resource_version,
             body,
             row: RwLock::default(),
+            compressed: OnceLock::new(),
         }
     }
 
@@ -341,6 +352,7 @@ impl Object {
             resource_version: version,
             body: Body::Cut(head, piece, tail),
             row: RwLock::default(),
+            compressed: OnceLock::new(),
         }
     }
 
@@ -390,6 +402,15 @@ impl Object {
         }
     }
 
+    /// The pieces of the text in order, as they are held.
+    pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
+        let (head, middle, tail) = match &self.body {
+            Body::Whole(text, _) => (&[][..], text, &[][..]),
+            Body::Cut(head, version, tail) => (head.pieces(), version, tail.pieces()),
+        };
+        head.iter().chain([middle]).chain(tail)
+    }
+
     /// The text in one piece; copied together where it is held in several.
     pub fn bytes(&self) -> Bytes {
         match &self.body {
@@ -433,6 +454,16 @@ impl Object {
             }
             _ => false,
         }
+    }
+
+    /// The text compressed, made on first use.
+    pub fn compressed(&self, make: impl FnOnce() -> Compressed) -> &Compressed {
+        self.compressed.get_or_init(|| Box::new(make()))
+    }
+
+    /// Whether [`Object::compressed`] has been made.
+    pub fn is_compressed(&self) -> bool {
+        self.compressed.get().is_some()
     }
 
     /// The row of this object in a Table of these columns, made on first use.

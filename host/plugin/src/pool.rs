@@ -132,6 +132,8 @@ struct Counters {
     instances: AtomicU64,
     microseconds: AtomicU64,
     memory: AtomicU64,
+    /// In nanoseconds.
+    inside: AtomicU64,
 }
 
 /// How a plugin's calls have gone since it was loaded.
@@ -153,6 +155,8 @@ pub struct Stats {
     pub memory: u64,
     /// Instances that wait for their next call.
     pub warm: u64,
+    /// How long all calls together took on the guests' threads, without the way there and back.
+    pub inside: Duration,
 }
 
 /// A configured instance.
@@ -295,7 +299,10 @@ impl Pool {
             instance.store.data_mut().lookups = lookups;
             instance.store.data_mut().outbound = outbound;
             instance.store.set_epoch_deadline(1);
+            let began = Instant::now();
             let outcome = call(&mut instance).await;
+            let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            pool.counters.inside.fetch_add(nanos, Ordering::Relaxed);
             let memory = instance.store.data().memory.used as u64;
             pool.counters.memory.fetch_max(memory, Ordering::Relaxed);
             instance.store.data_mut().lookups = None;
@@ -442,6 +449,7 @@ impl Pool {
             instances,
             microseconds,
             memory,
+            inside,
         } = &self.counters;
         Stats {
             calls: calls.load(Ordering::Relaxed),
@@ -452,6 +460,7 @@ impl Pool {
             time: Duration::from_micros(microseconds.load(Ordering::Relaxed)),
             memory: memory.load(Ordering::Relaxed),
             warm: self.idle.lock().len() as u64,
+            inside: Duration::from_nanos(inside.load(Ordering::Relaxed)),
         }
     }
 

@@ -19,8 +19,37 @@ const CHUNK: usize = 32 * 1024;
 pub(crate) enum Body {
     /// Known from the start, in shared pieces.
     Pieces(Pieces),
+    /// Written piece by piece, as the client takes it.
+    Written(Written),
     /// Ends when the stream does.
     Stream(BoxStream<'static, Bytes>),
+}
+
+/// What is written while it is sent.
+pub(crate) struct Written {
+    /// What has been written and not been taken.
+    ready: Pieces,
+    /// Writes some more; false: there is no more.
+    more: Box<dyn FnMut(&mut Pieces) -> bool + Send>,
+    /// What is left to be taken, where it is known.
+    left: Option<usize>,
+    over: bool,
+}
+
+impl Written {
+    fn next(&mut self) -> Option<Bytes> {
+        while self.ready.pieces.is_empty() && !self.over {
+            self.over = !(self.more)(&mut self.ready);
+        }
+        if self.over {
+            self.ready.flush();
+        }
+        let piece = self.ready.pop()?;
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(piece.len());
+        }
+        Some(piece)
+    }
 }
 
 /// Text in shared pieces, not copied together.
@@ -50,7 +79,16 @@ impl Pieces {
         self.tail.extend_from_slice(text);
         if self.tail.len() >= CHUNK {
             self.flush();
+            // There is much of it, so the next one gets as long: growing would copy.
+            self.tail.reserve(CHUNK + SMALL);
         }
+    }
+
+    /// Takes the first piece that is complete.
+    fn pop(&mut self) -> Option<Bytes> {
+        let piece = self.pieces.pop_front()?;
+        self.len -= piece.len();
+        Some(piece)
     }
 
     /// Length in bytes.
@@ -101,10 +139,24 @@ impl Body {
         Self::Pieces(Pieces::default())
     }
 
+    /// A body that `more` writes as it is sent, a little at each call, until it returns false. `len` where it is known.
+    pub(crate) fn written(
+        len: Option<usize>,
+        more: impl FnMut(&mut Pieces) -> bool + Send + 'static,
+    ) -> Self {
+        Self::Written(Written {
+            ready: Pieces::default(),
+            more: Box::new(more),
+            left: len,
+            over: false,
+        })
+    }
+
     /// The length, where it is known.
     pub(crate) fn len(&self) -> Option<usize> {
         match self {
             Self::Pieces(pieces) => Some(pieces.len),
+            Self::Written(written) => written.left,
             Self::Stream(_) => None,
         }
     }
@@ -127,9 +179,10 @@ impl http_body::Body for Body {
         match self.get_mut() {
             Self::Pieces(pieces) => {
                 pieces.flush();
-                let piece = pieces.pieces.pop_front();
-                pieces.len -= piece.as_ref().map_or(0, Bytes::len);
-                Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+                Poll::Ready(pieces.pop().map(|piece| Ok(Frame::data(piece))))
+            }
+            Self::Written(written) => {
+                Poll::Ready(written.next().map(|piece| Ok(Frame::data(piece))))
             }
             Self::Stream(stream) => stream
                 .poll_next_unpin(context)
@@ -138,12 +191,20 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Pieces(pieces) if pieces.len == 0)
+        match self {
+            Self::Pieces(pieces) => pieces.len == 0,
+            Self::Written(written) => written.over && written.ready.len == 0,
+            Self::Stream(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Pieces(pieces) => SizeHint::with_exact(pieces.len as u64),
+            Self::Written(Written {
+                left: Some(left), ..
+            }) => SizeHint::with_exact(*left as u64),
+            Self::Written(_) => SizeHint::default(),
             Self::Stream(_) => SizeHint::default(),
         }
     }
@@ -151,7 +212,39 @@ impl http_body::Body for Body {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::Waker;
+
+    use http_body::Body as _;
+
     use super::*;
+
+    #[test]
+    fn what_is_written_as_it_is_sent_is_written_when_it_is_taken() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = calls.clone();
+        let mut body = Body::written(Some(5 * CHUNK), move |out| {
+            let call = counted.fetch_add(1, Relaxed);
+            out.write(&vec![b'x'; CHUNK]);
+            call < 4
+        });
+        assert_eq!(body.len(), Some(5 * CHUNK));
+        let mut context = Context::from_waker(Waker::noop());
+        for taken in 1..=5 {
+            let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut context) else {
+                panic!("a piece");
+            };
+            assert_eq!(frame.into_data().unwrap().len(), CHUNK);
+            assert_eq!(calls.load(Relaxed), taken);
+            assert_eq!(body.len(), Some((5 - taken) * CHUNK));
+        }
+        assert!(body.is_end_stream());
+        assert!(matches!(
+            Pin::new(&mut body).poll_frame(&mut context),
+            Poll::Ready(None)
+        ));
+    }
 
     #[test]
     fn small_pieces_are_joined_and_large_ones_shared() {

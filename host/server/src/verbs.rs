@@ -19,7 +19,7 @@ use self::apply::Apply;
 use crate::app::App;
 use crate::body::Body;
 use crate::encoding::{
-    IncludeObject, Representation, encode_list, encode_object, finish, negotiate,
+    IncludeObject, ListWriter, Representation, encode_object, finish, finish_list, negotiate,
 };
 use crate::handler::Asked;
 use crate::limits::spread;
@@ -165,7 +165,7 @@ impl Call<'_> {
             .resource
             .list(self.caller, self.namespace(), &options)
             .await?;
-        self.answer_list(&list).await
+        self.answer_list(list).await
     }
 
     async fn watch(&self) -> Result<Response<Body>, Status> {
@@ -323,7 +323,7 @@ impl Call<'_> {
             .resource
             .delete_collection(self.caller, self.namespace(), &selection, &options)
             .await?;
-        self.answer_list(&list).await
+        self.answer_list(list).await
     }
 
     fn list_options(&self) -> Result<ListOptions, Status> {
@@ -401,15 +401,16 @@ impl Call<'_> {
         Ok(response)
     }
 
-    async fn answer_list(&self, list: &List) -> Result<Response<Body>, Status> {
-        let document = encode_list(
-            &self.definition,
-            list,
-            self.representation,
-            &self.asked.query,
-        )?;
-        let mut response = self.finish(StatusCode::OK, document).await?;
-        respond::warn(response.headers_mut(), &list.warnings);
+    async fn answer_list(&self, mut list: List) -> Result<Response<Body>, Status> {
+        let Representation {
+            format,
+            shape,
+            pretty,
+        } = self.representation;
+        let warnings = std::mem::take(&mut list.warnings);
+        let list = ListWriter::new(self.definition.clone(), list, shape, &self.asked.query)?;
+        let mut response = finish_list(list, format, pretty, &self.asked.parts.headers).await?;
+        respond::warn(response.headers_mut(), &warnings);
         Ok(response)
     }
 

@@ -56,11 +56,21 @@ impl<'a> TableWriter<'a> {
         version: MetaVersion,
         include: IncludeObject,
     ) -> Self {
+        Self::as_of(Timestamp::now(), definition, version, include)
+    }
+
+    /// With ages as of this moment.
+    pub(crate) fn as_of(
+        now: Timestamp,
+        definition: &'a Definition,
+        version: MetaVersion,
+        include: IncludeObject,
+    ) -> Self {
         Self {
             definition,
             version,
             include,
-            now: Timestamp::now(),
+            now,
         }
     }
 
@@ -103,7 +113,7 @@ impl<'a> TableWriter<'a> {
             }
             IncludeObject::Object => {
                 out.write(br#","object":"#);
-                for piece in object.rope().pieces() {
+                for piece in object.pieces() {
                     out.push(piece);
                 }
             }
