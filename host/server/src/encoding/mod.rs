@@ -9,5 +9,5 @@ mod table;
 pub(crate) use accept::{
     Format, MetaVersion, Representation, Shape, clauses, negotiate, wants_pretty,
 };
-pub(crate) use document::{encode_list, encode_object, finish, finish_as};
+pub(crate) use document::{ListWriter, encode_object, finish, finish_as, finish_list};
 pub(crate) use table::{IncludeObject, TableWriter, partial_metadata};
