@@ -444,7 +444,9 @@ pub(crate) fn the_swap_of_a_mounted_config_map_is_live(environment: &Shared) {
 /// The names of the design's public original are settings away: the Task's group, the label of its Events, the view's group.
 pub(crate) fn the_public_originals_names_work_by_settings_alone(environment: &Shared) {
     const GROUP: &str = "example.example.com";
-    let _gate = environment.in_common();
+    // Alone, and its Task not made by kubectl: for as long as there are two resources called `tasks`, kubectl takes (and
+    // keeps in mind) the other one.
+    let _gate = environment.alone();
     let (client, kubectl) = (Client::admin(environment), environment.kubectl());
     let manifest = environment.workspace().root().join("deploy/crd/task.yaml");
     let crd = fs::read_to_string(manifest)
@@ -472,9 +474,10 @@ pub(crate) fn the_public_originals_names_work_by_settings_alone(environment: &Sh
     let mut task = crate::fixtures::task(&namespace.name, "first", 5);
     task["apiVersion"] = format!("{GROUP}/v1").into();
     let made = eventually("the Task to be made", || {
-        let printed =
-            kubectl.run_with_input(["create", "-f", "-", "-o", "json"], &task.to_string());
-        serde_json::from_str::<Value>(&printed.ok()?).ok()
+        let path = format!("/apis/{GROUP}/v1/namespaces/{}/tasks", namespace.name);
+        let headers = [("Content-Type", "application/json")];
+        let answer = client.send("POST", &path, &headers, task.to_string());
+        (answer.status == 201).then(|| answer.json())
     });
     let mut event = crate::fixtures::event(&namespace.name, "told", &made);
     event["metadata"]["labels"] =
@@ -500,7 +503,7 @@ pub(crate) fn the_public_originals_names_work_by_settings_alone(environment: &Sh
         plugin(&client, "original").is_none().then_some(())
     });
     kubectl
-        .run(["delete", "crd", "tasks.example.example.com", "--wait=false"])
+        .run(["delete", "crd", "tasks.example.example.com"])
         .unwrap();
     kubectl
         .run(["delete", "clusterrole,clusterrolebinding", "original"])
