@@ -17,15 +17,10 @@ pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// What to log: a level, or levels by module such as `info,joinery_plugin=debug`.
-    #[arg(
-        long,
-        global = true,
-        env = "JOINERY_LOG",
-        default_value = "info,fjall=warn,lsm_tree=warn",
-        value_name = "FILTER"
-    )]
-    pub(crate) log: String,
+    /// What to log: a level, or levels by module such as `info,joinery_plugin=debug`. Unless said otherwise, hosts log
+    /// what happens (`info`) and the commands for plugins only what is wrong (`warn`).
+    #[arg(long, global = true, env = "JOINERY_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
     /// How to log.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,

@@ -88,12 +88,12 @@ fn run(cli: Cli) -> Result<ExitCode> {
 }
 
 fn log(cli: &Cli) -> Result<()> {
-    let filter = EnvFilter::try_new(&cli.log).with_context(|| {
-        format!(
-            "--log {:?} is no filter such as info,joinery_plugin=debug",
-            cli.log
-        )
-    })?;
+    let log = cli.log.as_deref().unwrap_or(match cli.command {
+        Command::Plugin(_) => "warn",
+        _ => "info,fjall=warn,lsm_tree=warn",
+    });
+    let filter = EnvFilter::try_new(log)
+        .with_context(|| format!("--log {log:?} is no filter such as info,joinery_plugin=debug"))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())

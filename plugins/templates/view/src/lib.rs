@@ -81,6 +81,7 @@ impl Plugin for Logic {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Pod<'a> {
+    #[serde(borrow)]
     metadata: Metadata<'a>,
     #[serde(default)]
     status: Status,
