@@ -272,14 +272,7 @@ impl Connection {
         })
     }
 
-    /// Sends a request and keeps the body of its answer.
-    pub(crate) async fn fetch(&mut self, ask: &Ask) -> Result<(StatusCode, Bytes)> {
-        let response = self.send(ask).await?;
-        let status = response.status();
-        Ok((status, response.into_body().collect().await?.to_bytes()))
-    }
-
-    /// As [`Connection::fetch`], of what must succeed.
+    /// Sends a request and keeps the body of its answer; fails unless it is a success.
     pub(crate) async fn must(&mut self, ask: &Ask) -> Result<Bytes> {
         let response = self.send(ask).await?;
         if !response.status().is_success() {

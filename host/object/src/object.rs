@@ -56,6 +56,8 @@ pub struct Compressed {
     pub blocks: Bytes,
     /// The CRC-32 of the text (RFC 1952).
     pub crc: u32,
+    /// What a CRC-32 is multiplied with when this text follows: x to its length in bits, modulo the polynomial.
+    pub shift: u32,
 }
 
 /// Text that is no Kubernetes object.

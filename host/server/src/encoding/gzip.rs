@@ -5,9 +5,8 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use crc32fast::Hasher;
-use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder};
+use flate2::{Compression, Crc};
 use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
 use joinery_object::{Compressed, Object};
@@ -67,7 +66,7 @@ pub(super) async fn prepare(objects: &[Arc<Object>]) {
 }
 
 fn compress(encoder: &mut DeflateEncoder<Vec<u8>>, object: &Object) -> Compressed {
-    let mut crc = Hasher::new();
+    let mut crc = Crc::new();
     // Begins anew, so that what comes out refers to nothing that came before. Writing to memory cannot fail.
     let _ = encoder.reset(Vec::new());
     for piece in object.pieces() {
@@ -76,16 +75,20 @@ fn compress(encoder: &mut DeflateEncoder<Vec<u8>>, object: &Object) -> Compresse
     }
     // Ends the block, on a byte boundary (Z_SYNC_FLUSH).
     let _ = encoder.flush();
+    // It is kept: without the room that it did not need.
+    let blocks = std::mem::take(encoder.get_mut()).into_boxed_slice();
     Compressed {
-        blocks: std::mem::take(encoder.get_mut()).into(),
-        crc: crc.finalize(),
+        blocks: blocks.into(),
+        crc: crc.sum(),
+        shift: power(8 * object.len() as u64),
     }
 }
 
 /// Puts a gzip member (RFC 1952) together from what is compressed already and text between.
 #[derive(Default)]
 pub(super) struct Member {
-    crc: Hasher,
+    /// Of all text so far.
+    crc: u32,
     len: u64,
 }
 
@@ -102,8 +105,9 @@ impl Member {
 
     /// Text as it is, in stored blocks.
     pub(super) fn text(&mut self, out: &mut Pieces, text: &[u8]) {
-        self.crc.update(text);
-        self.len += text.len() as u64;
+        let mut crc = Crc::new();
+        crc.update(text);
+        self.add(crc.sum(), power(8 * text.len() as u64), text.len());
         for block in text.chunks(usize::from(u16::MAX)) {
             let len = u16::try_from(block.len()).unwrap_or(u16::MAX);
             out.write(&[0]);
@@ -119,21 +123,59 @@ impl Member {
             let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
             compress(&mut encoder, object)
         });
-        let len = object.len() as u64;
-        self.crc
-            .combine(&Hasher::new_with_initial_len(compressed.crc, len));
-        self.len += len;
+        self.add(compressed.crc, compressed.shift, object.len());
         out.push(&compressed.blocks);
+    }
+
+    /// Counts text of this CRC and length; `shift` as in [`Compressed`].
+    fn add(&mut self, crc: u32, shift: u32, len: usize) {
+        self.crc = times(shift, self.crc) ^ crc;
+        self.len += len as u64;
     }
 
     /// After everything else.
     pub(super) fn end(&mut self, out: &mut Pieces) {
         out.write(&LAST);
-        out.write(&self.crc.clone().finalize().to_le_bytes());
+        out.write(&self.crc.to_le_bytes());
         // Modulo 2^32, as it is defined.
         #[expect(clippy::cast_possible_truncation, reason = "RFC 1952, 2.3.1: ISIZE")]
         out.write(&(self.len as u32).to_le_bytes());
     }
+}
+
+/// The polynomial of CRC-32 without its x^32, the highest power in the lowest bit, as all values here.
+const POLYNOMIAL: u32 = 0xedb8_8320;
+/// The polynomial 1.
+const ONE: u32 = 1 << 31;
+
+/// The product of two polynomials over GF(2), modulo that of CRC-32.
+fn times(a: u32, mut b: u32) -> u32 {
+    let mut product = 0;
+    for bit in (0..32).rev() {
+        if a >> bit & 1 == 1 {
+            product ^= b;
+        }
+        // Times x.
+        b = if b & 1 == 1 {
+            b >> 1 ^ POLYNOMIAL
+        } else {
+            b >> 1
+        };
+    }
+    product
+}
+
+/// x to this power, modulo the polynomial of CRC-32: what a CRC is multiplied with when so many bits follow.
+fn power(mut exponent: u64) -> u32 {
+    let (mut result, mut square) = (ONE, ONE >> 1);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result = times(result, square);
+        }
+        square = times(square, square);
+        exponent >>= 1;
+    }
+    result
 }
 
 #[cfg(test)]
