@@ -58,7 +58,7 @@ impl World {
         let environment = Environment::start_to_measure(workspace, Kind::Cluster, "bench")?;
         let identity = Identity::of(environment.kubectl(), &[environment.direct()])?;
         let joinery = process(&environment, "joinery")?;
-        quiet(&[joinery.clone()]).await?;
+        quiet(std::slice::from_ref(&joinery)).await?;
         let at_rest = joinery.resident()?;
         say(format!("creating {tasks} Tasks with {events} Events each"));
         let data = Data::create(&identity.own(), tasks, events).await?;
