@@ -386,7 +386,7 @@ impl Status {
     pub fn unprocessable(message: &str) -> Self {
         let message =
             format!("the server rejected our request due to an error in our request: {message}");
-        Self::failure(422, reason::INVALID, message)
+        Self::failure(422, reason::INVALID, message).with_details(Details::default())
     }
 
     /// 400: the request cannot be understood.

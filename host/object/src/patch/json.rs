@@ -1,8 +1,10 @@
-//! JSON patch, RFC 6902.
+//! JSON patch, RFC 6902, with the leniencies of github.com/evanphx/json-patch, which kube-apiserver uses: `replace` makes a
+//! member that is not there, `test` holds for null of what is not there, an index may count from the end, a value that is
+//! left out is null, and what is before the first slash of a path does not count.
 
-use json_patch::{Patch, PatchOperation};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::pointer::{Pointer, at, insert, remove, set};
 use crate::Status;
 
 /// As kube-apiserver's `maxJSONPatchOperations`.
@@ -18,8 +20,9 @@ const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 /// 400 for a malformed patch, 413 for more than [`MAX_JSON_PATCH_OPERATIONS`] operations or too much copying, 422 when
 /// an operation fails (a `test` that does not hold, a path that is not there). `object` is then as it was.
 pub fn json_patch(object: &mut Value, patch: &[u8]) -> Result<(), Status> {
-    let Patch(operations) = serde_json::from_slice(patch)
+    let operations: Option<Vec<Option<Map<String, Value>>>> = serde_json::from_slice(patch)
         .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
+    let operations = operations.unwrap_or_default();
     if operations.len() > MAX_JSON_PATCH_OPERATIONS {
         return Err(Status::too_large(format!(
             "The allowed maximum operations in a JSON patch is {MAX_JSON_PATCH_OPERATIONS}, got {}",
@@ -28,28 +31,81 @@ pub fn json_patch(object: &mut Value, patch: &[u8]) -> Result<(), Status> {
     }
     let mut patched = object.clone();
     let mut copied = 0;
-    for (i, operation) in operations.iter().enumerate() {
-        if let PatchOperation::Copy(copy) = operation
-            && let Ok(value) = copy.from.resolve(&patched)
-        {
-            copied += size(value);
-            if copied > MAX_COPIED_BYTES {
-                return Err(Status::too_large(format!(
+    for (i, operation) in operations.into_iter().enumerate() {
+        apply(&mut patched, operation.unwrap_or_default(), &mut copied).map_err(|failure| {
+            match failure {
+                Failure::Operation(why) => Status::unprocessable(&format!("operation {i}: {why}")),
+                Failure::Copies => Status::too_large(format!(
                     "the copies of a JSON patch may add {MAX_COPIED_BYTES} bytes"
-                )));
+                )),
             }
-        }
-        // A failed operation is final and `patched` a copy, so nothing needs to be undone.
-        json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation)).map_err(|e| {
-            Status::unprocessable(&format!(
-                "operation {i} at {:?}: {}",
-                operation.path().as_str(),
-                e.kind
-            ))
         })?;
     }
     *object = patched;
     Ok(())
+}
+
+enum Failure {
+    Operation(String),
+    /// Too much was copied.
+    Copies,
+}
+
+fn apply(
+    object: &mut Value,
+    mut operation: Map<String, Value>,
+    copied: &mut usize,
+) -> Result<(), Failure> {
+    let pointer = |name: &str| match operation.get(name).and_then(Value::as_str) {
+        Some(text) => Ok(Pointer::parse(text)),
+        None => Err(Failure::Operation(format!("{name} is missing"))),
+    };
+    let path = pointer("path")?;
+    let op = operation
+        .get("op")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
+    let from = match op.as_str() {
+        "move" | "copy" => Some(pointer("from")?),
+        _ => None,
+    };
+    let value = operation.remove("value").unwrap_or_default();
+    let nothing = |path: &Pointer| Failure::Operation(format!("there is nothing at {path}"));
+    match (op.as_str(), from) {
+        ("add", _) => insert(object, &path, value).ok_or_else(|| nothing(&path)),
+        ("replace", _) => set(object, &path, value).ok_or_else(|| nothing(&path)),
+        ("remove", _) => remove(object, &path)
+            .map(drop)
+            .ok_or_else(|| nothing(&path)),
+        ("test", _) => match at(object, &path) {
+            Some(found) if *found == value => Ok(()),
+            // Only the last step may lead to nothing.
+            None if value.is_null()
+                && path
+                    .parent()
+                    .is_some_and(|up| at(object, &up).is_some_and(Value::is_object)) =>
+            {
+                Ok(())
+            }
+            _ => Err(Failure::Operation(format!(
+                "the value at {path} is another"
+            ))),
+        },
+        ("move", Some(from)) => {
+            let value = remove(object, &from).ok_or_else(|| nothing(&from))?;
+            insert(object, &path, value).ok_or_else(|| nothing(&path))
+        }
+        ("copy", Some(from)) => {
+            let value = at(object, &from).cloned().ok_or_else(|| nothing(&from))?;
+            *copied += size(&value);
+            if *copied > MAX_COPIED_BYTES {
+                return Err(Failure::Copies);
+            }
+            insert(object, &path, value).ok_or_else(|| nothing(&path))
+        }
+        (other, _) => Err(Failure::Operation(format!("{other:?} is no operation"))),
+    }
 }
 
 /// About the length of its JSON.
@@ -93,8 +149,12 @@ mod tests {
         let before = json!({"spec": {"a": 1}});
         for (patch, code) in [
             ("{}", 400),
-            (r#"[{"op":"jump","path":"/spec"}]"#, 400),
-            (r#"[{"op":"add","path":"spec","value":1}]"#, 400),
+            ("[", 400),
+            (r#"[{"op":"jump","path":"/spec"}]"#, 422),
+            (r#"[{"path":"/spec"}]"#, 422),
+            (r#"[{"op":"remove"}]"#, 422),
+            (r#"[{"op":"move","path":"/spec"}]"#, 422),
+            (r#"[{"op":"add","path":"/no/thing","value":1}]"#, 422),
             (
                 r#"[{"op":"add","path":"/spec/b","value":1},{"op":"test","path":"/spec/a","value":2}]"#,
                 422,
@@ -108,6 +168,39 @@ mod tests {
             let status = json_patch(&mut object, patch.as_bytes()).unwrap_err();
             assert_eq!(status.code, code, "{patch}: {status}");
             assert_eq!(object, before);
+        }
+    }
+
+    /// Each as kube-apiserver answered it.
+    #[test]
+    fn what_the_rfc_refuses_and_upstream_does_not_is_done() {
+        let object = json!({"a": {"b": 1}, "list": [1, 2]});
+        for (patch, after) in [
+            ("null", object.clone()),
+            (
+                r#"[{"op":"test","path":"/a/x","value":null}]"#,
+                object.clone(),
+            ),
+            (
+                r#"[{"op":"test","path":"/list/-1","value":2}]"#,
+                object.clone(),
+            ),
+            (
+                r#"[{"op":"replace","path":"/a/x","value":2}]"#,
+                json!({"a": {"b": 1, "x": 2}, "list": [1, 2]}),
+            ),
+            (
+                r#"[{"op":"add","path":"/a/b"}]"#,
+                json!({"a": {"b": null}, "list": [1, 2]}),
+            ),
+            (
+                r#"[{"op":"add","path":"a/c","value":3}]"#,
+                json!({"a": {"b": 1}, "list": [1, 2], "c": 3}),
+            ),
+        ] {
+            let mut patched = object.clone();
+            json_patch(&mut patched, patch.as_bytes()).unwrap();
+            assert_eq!(patched, after, "{patch}");
         }
     }
 

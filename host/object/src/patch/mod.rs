@@ -2,6 +2,7 @@
 
 mod json;
 mod merge;
+mod pointer;
 mod strategic;
 
 pub use json::{MAX_JSON_PATCH_OPERATIONS, json_patch};
