@@ -238,6 +238,17 @@ impl Object {
         Self::compose(text, Vec::new(), version, None)
     }
 
+    /// Reads an object that is stored nowhere, as a dry run makes it: without a resource version.
+    ///
+    /// # Errors
+    /// When the text is no object or lacks metadata.name.
+    pub fn unversioned(text: Bytes) -> Result<Self, ObjectError> {
+        let read = read(&text, None)?;
+        let range = read.version.clone();
+        let version = ResourceVersion::single(0);
+        Ok(Self::new(read, version, Body::Whole(text, range)))
+    }
+
     /// Fills the holes of a composed text and gives the object this resource version.
     ///
     /// The result shares the inserted bytes. `inserts` are by rising offset. `kind` is `(apiVersion, kind)`, if these
@@ -341,7 +352,7 @@ impl Object {
             ),
             Body::Cut(head, old, tail) => (head.clone(), old.clone(), tail.clone()),
         };
-        let piece = if old.starts_with(b"\"resourceVersion\"") {
+        let piece = if old.is_empty() || old.starts_with(b"\"resourceVersion\"") {
             format!("\"resourceVersion\":\"{version}\",").into()
         } else {
             quoted(&version)

@@ -415,6 +415,12 @@ impl DeleteOptions {
     /// # Errors
     /// 400 for what cannot be read, 422 for values that are not allowed.
     pub fn read(query: &Query, body: &[u8]) -> Result<Self, Status> {
+        let begins = body.trim_ascii_start().first();
+        if begins.is_some_and(|byte| !matches!(*byte, b'{' | b'n')) {
+            return Err(Status::bad_request(
+                "the body is no meta/v1 DeleteOptions: it is no JSON object",
+            ));
+        }
         let body = if body.is_empty() {
             DeleteOptionsBody {
                 kind: None,
@@ -425,9 +431,11 @@ impl DeleteOptions {
                 grace_period_seconds: query.integer("gracePeriodSeconds")?,
             }
         } else {
-            serde_json::from_slice(body).map_err(|e| {
+            // null is none, and not that the query counts.
+            let body: Option<DeleteOptionsBody> = serde_json::from_slice(body).map_err(|e| {
                 Status::bad_request(format!("the body is no meta/v1 DeleteOptions: {e}"))
-            })?
+            })?;
+            body.unwrap_or_default()
         };
         Self::validate(body)
     }

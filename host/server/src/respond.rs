@@ -27,7 +27,10 @@ pub(crate) fn error(status: &Status) -> Response<Body> {
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
-    response.headers_mut().insert(NOSNIFF.0, NOSNIFF.1);
+    // As upstream: its other errors go the way of any object.
+    if status.code == 403 {
+        response.headers_mut().insert(NOSNIFF.0, NOSNIFF.1);
+    }
     response
 }
 
@@ -102,6 +105,8 @@ mod tests {
         let response = error(&Status::too_many_requests("later", 3));
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()[RETRY_AFTER], "3");
+        assert!(!response.headers().contains_key("x-content-type-options"));
+        let response = error(&Status::forbidden_path("no"));
         assert_eq!(response.headers()["x-content-type-options"], "nosniff");
         assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
     }

@@ -65,8 +65,7 @@ impl FrameWriter {
     }
 
     fn bookmark(&mut self, version: &ResourceVersion, initial_events_end: bool) -> Bytes {
-        let mut metadata =
-            json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": version.to_string()});
         if initial_events_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }

@@ -93,12 +93,12 @@ impl StoredResource {
     ) -> Result<List, Status> {
         let selection = self.selection(namespace, selection)?;
         let snapshot = self.latest().await?;
-        let keys: Vec<ObjectKey> = selection
-            .of(&snapshot.objects, None)
-            .map(|object| object.key().clone())
-            .collect();
-        let mut deletes = futures::stream::iter(keys)
-            .map(|key| async move { self.write_delete(caller, &key, options).await })
+        let objects: Vec<_> = selection.of(&snapshot.objects, None).cloned().collect();
+        let mut deletes = futures::stream::iter(objects)
+            .map(|object| async move {
+                let written = self.write_delete(caller, object.key(), options).await;
+                (object, written)
+            })
             .buffered(CONCURRENT);
         let mut list = List {
             items: Vec::new(),
@@ -108,11 +108,12 @@ impl StoredResource {
             warnings: Vec::new(),
         };
         let mut failure = None;
-        while let Some(outcome) = deletes.next().await {
+        while let Some((object, outcome)) = deletes.next().await {
             match outcome {
+                // As upstream: the objects as they were found, also those that their finalizers hold.
                 Ok(written) => {
                     list.warnings.extend(written.warnings);
-                    list.items.push(written.object);
+                    list.items.push(object);
                 }
                 // Somebody else was faster.
                 Err(status) if status.is(reason::NOT_FOUND) => {}
@@ -130,17 +131,32 @@ impl StoredResource {
         current: &Current,
         options: &DeleteOptions,
     ) -> Result<(), Status> {
-        current.check_uid(self, options.preconditions.uid.as_deref())?;
-        match &options.preconditions.resource_version {
-            Some(version) if *version != current.revision.to_string() => {
-                let message = format!(
-                    "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
-                    current.revision
-                );
-                Err(Status::conflict(self.gvr(), &current.meta.name, &message))
-            }
-            _ => Ok(()),
-        }
+        let meta = &current.meta;
+        let wanted = &options.preconditions;
+        let failed = if let Some(uid) = wanted.uid.as_ref().filter(|uid| **uid != meta.uid) {
+            format!(
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
+                 deleted and then recreated",
+                meta.uid
+            )
+        } else if let Some(version) = wanted
+            .resource_version
+            .as_ref()
+            .filter(|version| **version != current.revision.to_string())
+        {
+            format!(
+                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
+                 The object might have been modified",
+                current.revision
+            )
+        } else {
+            return Ok(());
+        };
+        // ⚠ The kind stands where the plural should.
+        let generation = self.generation();
+        let mut of = self.gvr().clone();
+        of.resource = generation.definition.kind.as_str().into();
+        Err(Status::conflict(&of, &meta.name, &failed))
     }
 
     /// The garbage collector's finalizers say what shall become of the objects that this one owns.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::StreamExt as _;
 use joinery_object::{ListOptions, Object, ObjectKey, ResourceVersion, Status};
 
 use super::cache::{ReadError, Snapshot};
@@ -33,6 +34,20 @@ fn version(text: Option<&str>) -> Result<Version, Status> {
             ))),
         },
     }
+}
+
+/// Leaves out what happens up to a revision that lies ahead: who names it has seen that.
+fn later_than(revision: u64, watch: Watch) -> Watch {
+    let later = move |item: &WatchItem| match item {
+        WatchItem::Event { change, .. } => change
+            .as_ref()
+            .is_none_or(|change| change.position().position(0) > revision),
+        WatchItem::Bookmark { version, .. } => version.position(0) >= revision,
+        WatchItem::Error(_) => true,
+    };
+    watch
+        .filter(move |item| std::future::ready(later(item)))
+        .boxed()
 }
 
 impl StoredResource {
@@ -102,8 +117,14 @@ impl StoredResource {
         let version = version(options.resource_version.as_deref())?;
         match (&version, options.send_initial_events) {
             (Version::Latest, _) => self.catch_up().await?,
-            (Version::At(revision), _) => self.wait_for(*revision).await?,
-            (Version::Any, _) => {}
+            (Version::At(revision), Some(true)) => {
+                // The response has a body by then, as kube-apiserver's has: the error is its one event.
+                if let Err(status) = self.wait_for(*revision).await {
+                    let watch = futures::stream::once(async { WatchItem::Error(status) });
+                    return Ok(Box::pin(watch));
+                }
+            }
+            (Version::At(_) | Version::Any, _) => {}
         }
         let initial_events = match (&version, options.send_initial_events) {
             (Version::At(revision), None | Some(false)) => {
@@ -136,6 +157,12 @@ impl StoredResource {
         options: &ListOptions,
     ) -> Result<Watch, Status> {
         let selects = move |object: &Object| selection.matches(object);
+        let (snapshot, follower) = self.cache.current_and_follower();
+        if snapshot.revision < revision {
+            let reached = ResourceVersion::single(snapshot.revision);
+            let watch = stream::follow(Vec::new(), reached, follower, selects, options);
+            return Ok(later_than(revision, watch));
+        }
         match replay::since(&self.cache, &ResourceVersion::single(revision)).await {
             Ok((changes, follower, reached)) => {
                 let head = changes

@@ -10,7 +10,7 @@ use joinery_resource::{Resource, Watch, WatchItem};
 use joinery_store::{Embedded, Store};
 use serde_json::json;
 
-use crate::support::{Host, Speak, admin, list_options, version, widget};
+use crate::support::{Host, Speak, version, widget};
 
 #[tokio::test]
 async fn a_watch_begins_with_the_state_or_after_a_version() {
@@ -130,13 +130,26 @@ async fn a_version_that_is_too_old_ends_the_watch_with_one_error() {
     assert_eq!(watch.take(2).await, ["ERROR 410", "END"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_watch_from_the_future_is_refused() {
+#[tokio::test]
+async fn a_watch_from_the_future_tells_what_comes_after_it() {
     let host = Host::start().await;
     let widgets = host.widgets().await;
-    let options = list_options("watch=1&resourceVersion=100000");
-    let status = widgets.watch(&admin(), None, &options).await.err().unwrap();
-    assert_eq!(status.code, 504);
+    let made = widgets.post(widget("a", json!({}))).await.unwrap();
+    let future = version(&made.object) + 2;
+    let mut watch = widgets.follow(&format!("resourceVersion={future}")).await;
+    widgets.post(widget("b", json!({}))).await.unwrap();
+    widgets.post(widget("c", json!({}))).await.unwrap();
+    widgets.remove("a").await.unwrap();
+    assert_eq!(watch.take(1).await, ["DELETED a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_state_of_the_future_is_an_error_in_the_stream() {
+    let host = Host::start().await;
+    let widgets = host.widgets().await;
+    let query = "resourceVersion=100000&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let mut watch = widgets.follow(query).await;
+    assert_eq!(watch.take(2).await, ["ERROR 504", "END"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
