@@ -1,6 +1,8 @@
 //! create.
 
-use joinery_object::{ObjectKey, Status, WriteOptions};
+use std::sync::Arc;
+
+use joinery_object::{Object, ObjectKey, Status, WriteOptions};
 use joinery_store::{Guard, GuardFailure, Op};
 use serde_json::Value;
 
@@ -47,7 +49,7 @@ impl StoredResource {
         let generation = self.generation();
         let definition = &generation.definition;
         let mut decoded = decode::body(definition, body)?;
-        if !decoded.meta.resource_version.is_empty() {
+        if !matches!(decoded.meta.resource_version.as_str(), "" | "0") {
             return Err(Status::bad_request(
                 "resourceVersion should not be set on objects to be created",
             ));
@@ -60,8 +62,11 @@ impl StoredResource {
             let key = ObjectKey::new(namespace, name);
             decode::check_key(&decoded.meta, &key)?;
         }
-        let unknown = Self::normalize(&generation, &mut decoded.value);
-        let warnings = Self::judge_unknown(&generation, options.field_validation, unknown)?;
+        let mut strict = std::mem::take(&mut decoded.duplicates);
+        strict.extend(Self::normalize(&generation, &mut decoded.value));
+        let mut warnings = Self::judge_unknown(&generation, options.field_validation, strict)?;
+        warnings.extend(metadata::dedup_owners(&mut decoded.value));
+        warnings.extend(decoded.meta.finalizer_warnings(&[]));
         metadata::wipe(&mut decoded.value);
         if definition.status_subresource {
             decode::members(&mut decoded.value).remove("status");
@@ -167,8 +172,14 @@ impl StoredResource {
                     self.visible(revision).await;
                     let mut warnings = draft.warnings.clone();
                     warnings.extend(admitted.warnings);
+                    let object = if draft.dry_run {
+                        // Nothing has this version.
+                        Arc::new(Object::unversioned(text.into()).map_err(Status::internal)?)
+                    } else {
+                        object_at(&text, revision)?
+                    };
                     return Ok(Attempt::Created(Written {
-                        object: object_at(&text, revision)?,
+                        object,
                         created: true,
                         removed: false,
                         warnings,

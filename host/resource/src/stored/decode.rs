@@ -3,7 +3,9 @@
 use joinery_object::{ObjectKey, Status};
 use serde_json::{Map, Value};
 
+use super::duplicates::duplicates;
 use super::metadata::ObjectMeta;
+use super::metadata_types;
 use crate::resource::Definition;
 
 /// An object as a client sent it, and its metadata as read.
@@ -12,20 +14,22 @@ pub(crate) struct Decoded {
     /// With apiVersion, kind, and an object as metadata.
     pub(crate) value: Value,
     pub(crate) meta: ObjectMeta,
+    /// The words about each member that the body has twice.
+    pub(crate) duplicates: Vec<String>,
 }
 
 /// Reads a body. apiVersion and kind may be left out; if they are there they must be the resource's.
 ///
 /// # Errors
 /// 400 that says what is not as it must be.
-pub(crate) fn body(definition: &Definition, body: &[u8]) -> Result<Decoded, Status> {
+pub(crate) fn body(definition: &Definition, text: &[u8]) -> Result<Decoded, Status> {
     let unrecognized = |detail: String| {
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): {detail}",
             definition.kind
         ))
     };
-    let value: Value = serde_json::from_slice(body).map_err(|error| {
+    let value: Value = serde_json::from_slice(text).map_err(|error| {
         unrecognized(format!(
             "couldn't get version/kind; json parse error: {error}"
         ))
@@ -33,7 +37,17 @@ pub(crate) fn body(definition: &Definition, body: &[u8]) -> Result<Decoded, Stat
     if !value.is_object() {
         return Err(unrecognized("the body must be a JSON object".to_owned()));
     }
-    object(definition, value)
+    let mut decoded = object(definition, value)?;
+    decoded.duplicates = duplicate_fields(text);
+    Ok(decoded)
+}
+
+/// The words about each member that a text has twice.
+pub(super) fn duplicate_fields(text: &[u8]) -> Vec<String> {
+    let paths = duplicates(text).into_iter();
+    paths
+        .map(|path| format!("duplicate field {path:?}"))
+        .collect()
 }
 
 /// Checks the type of an object and reads its metadata.
@@ -41,6 +55,7 @@ pub(crate) fn body(definition: &Definition, body: &[u8]) -> Result<Decoded, Stat
 /// # Errors
 /// As [`body`].
 pub(crate) fn object(definition: &Definition, mut value: Value) -> Result<Decoded, Status> {
+    whole_numbers(&mut value);
     let expected = definition.gvr.api_version();
     let members = members(&mut value);
     let api_version = text(definition, members, "apiVersion")?.unwrap_or_else(|| expected.clone());
@@ -62,18 +77,29 @@ pub(crate) fn object(definition: &Definition, mut value: Value) -> Result<Decode
     if metadata.is_null() {
         *metadata = Value::Object(Map::new());
     }
-    if let Some(metadata) = metadata.as_object_mut() {
-        // null is how Go writes an unset time; what is empty it leaves out (`omitempty`).
-        metadata.retain(|name, value| {
-            let omitted = OMIT_EMPTY.contains(&name.as_str()) && is_empty(value);
-            !value.is_null() && !omitted
-        });
-    }
-    whole_numbers(&mut value);
+    // null is how Go writes an unset time; what is empty it leaves out (`omitempty`).
+    let settled = match metadata {
+        Value::Object(metadata) => {
+            metadata.retain(|_, value| !value.is_null());
+            let settled = metadata_types::settle(metadata);
+            metadata
+                .retain(|name, value| !(OMIT_EMPTY.contains(&name.as_str()) && is_empty(value)));
+            settled
+        }
+        other => Err(metadata_types::no_object(other)),
+    };
+    settled.map_err(|error| cannot_be_handled(definition, &definition.kind, &error))?;
     let meta = ObjectMeta::read(&value)
         .map_err(|error| cannot_be_handled(definition, &definition.kind, &error))?;
-    Ok(Decoded { value, meta })
+    Ok(Decoded {
+        value,
+        meta,
+        duplicates: Vec::new(),
+    })
 }
+
+const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
 
 /// Collections of ObjectMeta.
 const OMIT_EMPTY: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
@@ -136,9 +162,7 @@ pub(crate) fn settle_namespace(
     };
     let given = &decoded.meta.namespace;
     if !given.is_empty() && given != namespace {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
+        return Err(Status::bad_request(OTHER_NAMESPACE));
     }
     metadata.insert("namespace".to_owned(), namespace.into());
     decoded.meta.namespace = namespace.to_owned();
@@ -150,6 +174,12 @@ pub(crate) fn settle_namespace(
 /// # Errors
 /// 400 for another name or namespace.
 pub(crate) fn check_key(meta: &ObjectMeta, key: &ObjectKey) -> Result<(), Status> {
+    if meta.name.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            key.name
+        )));
+    }
     if meta.name != *key.name {
         return Err(Status::bad_request(format!(
             "the name of the object ({}) does not match the name on the URL ({})",
@@ -158,10 +188,7 @@ pub(crate) fn check_key(meta: &ObjectMeta, key: &ObjectKey) -> Result<(), Status
     }
     let namespace = key.namespace.as_deref().unwrap_or_default();
     if !meta.namespace.is_empty() && !namespace.is_empty() && meta.namespace != namespace {
-        return Err(Status::bad_request(format!(
-            "the namespace of the object ({}) does not match the namespace on the request ({namespace})",
-            meta.namespace
-        )));
+        return Err(Status::bad_request(OTHER_NAMESPACE));
     }
     Ok(())
 }

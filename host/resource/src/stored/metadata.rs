@@ -19,6 +19,9 @@ const MAX_ANNOTATIONS: usize = 256 << 10;
 pub(super) const ORPHAN: &str = "orphan";
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
+/// Of what cannot be changed.
+pub(super) const IMMUTABLE: &str = "field is immutable";
+
 /// The members that clients never write.
 const OF_THE_HOST: [&str; 5] = [
     "uid",
@@ -42,6 +45,7 @@ pub(crate) struct ObjectMeta {
     pub(crate) generation: i64,
     pub(crate) creation_timestamp: String,
     pub(crate) deletion_timestamp: Option<String>,
+    pub(crate) deletion_grace_period_seconds: Option<i64>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) finalizers: Vec<String>,
@@ -138,7 +142,7 @@ impl ObjectMeta {
         }
         let has = |name: &str| self.finalizers.iter().any(|finalizer| finalizer == name);
         if has(ORPHAN) && has(FOREGROUND) {
-            let detail = format!("finalizer {FOREGROUND} and {ORPHAN} cannot be both set");
+            let detail = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
             causes.push(Cause::invalid(
                 "metadata.finalizers",
                 &self.finalizers,
@@ -164,9 +168,15 @@ impl ObjectMeta {
                 ("uid", &owner.uid, "must not be empty"),
             ];
             for (name, value, detail) in members {
-                if value.is_empty() {
+                let no_version = name == "apiVersion"
+                    && (value.ends_with('/') || value.matches('/').count() > 1);
+                if value.is_empty() || no_version {
                     causes.push(Cause::invalid(format!("{PATH}.{name}"), value, detail));
                 }
+            }
+            if owner.api_version == "v1" && owner.kind == "Event" {
+                let detail = "/v1, Kind=Event is disallowed from being an owner";
+                causes.push(Cause::invalid(PATH, owner, detail));
             }
             if owner.controller == Some(true) {
                 let this = format!("{}/{}", owner.kind, owner.name);
@@ -181,6 +191,47 @@ impl ObjectMeta {
                 }
             }
         }
+    }
+
+    /// What may become a problem: finalizers that two controllers could choose. `old` ones are no news.
+    pub(super) fn finalizer_warnings(&self, old: &[String]) -> Vec<String> {
+        /// Kubernetes' own.
+        const STANDARD: [&str; 3] = [ORPHAN, FOREGROUND, "kubernetes"];
+        let added: std::collections::BTreeSet<_> = self
+            .finalizers
+            .iter()
+            .filter(|finalizer| !old.contains(finalizer))
+            .filter(|finalizer| !finalizer.contains('/') && !STANDARD.contains(&finalizer.as_str()))
+            .collect();
+        added
+            .into_iter()
+            .map(|finalizer| {
+                format!(
+                    "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name to avoid accidental \
+                     conflicts with other finalizer writers"
+                )
+            })
+            .collect()
+    }
+
+    /// Nobody but the host begins the end of an object, which `old` was.
+    pub(super) fn end_causes(&self, old: &Self) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        if let (Some(time), None) = (&self.deletion_timestamp, &old.deletion_timestamp) {
+            causes.push(Cause::invalid(
+                "metadata.deletionTimestamp",
+                time,
+                IMMUTABLE,
+            ));
+        }
+        if let (Some(seconds), None) = (
+            self.deletion_grace_period_seconds,
+            old.deletion_grace_period_seconds,
+        ) {
+            let field = "metadata.deletionGracePeriodSeconds";
+            causes.push(Cause::invalid(field, seconds, IMMUTABLE));
+        }
+        causes
     }
 
     /// What is wrong with them as those of an object that was `old` before.
@@ -201,6 +252,30 @@ impl ObjectMeta {
         }
         causes
     }
+}
+
+/// Keeps one of owners that are the same in all, and gives the warning about the others, if there are any.
+pub(super) fn dedup_owners(object: &mut Value) -> Option<String> {
+    let owners = object
+        .pointer_mut("/metadata/ownerReferences")?
+        .as_array_mut()?;
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut dropped: Vec<String> = Vec::new();
+    for owner in owners.drain(..) {
+        if kept.contains(&owner) {
+            dropped.push(owner["uid"].as_str().unwrap_or_default().to_owned());
+        } else {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    (!dropped.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may \
+             reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            dropped.join(", ")
+        )
+    })
 }
 
 /// Takes away what a client may not set on create.
@@ -343,6 +418,29 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "K", "spec": {},
                 "metadata": {"name": "a", "uid": "u", "generation": 2, "labels": {"x": "y"}}})
         );
+    }
+
+    #[test]
+    fn an_owner_named_twice_is_kept_once_with_a_warning() {
+        let owner = json!({"uid": "u", "name": "n"});
+        let other = json!({"uid": "u", "name": "m"});
+        let mut object = json!({"metadata": {"ownerReferences": [owner, other, owner]}});
+        let warning = dedup_owners(&mut object).unwrap();
+        assert!(warning.ends_with("observed: u"), "{warning}");
+        assert_eq!(object["metadata"]["ownerReferences"], json!([owner, other]));
+        assert_eq!(dedup_owners(&mut object), None);
+        let mut object = json!({"metadata": {}});
+        assert_eq!(dedup_owners(&mut object), None);
+        assert_eq!(object, json!({"metadata": {}}));
+    }
+
+    #[test]
+    fn a_new_finalizer_without_a_domain_is_warned_of() {
+        let meta = json!({"metadata": {"finalizers": ["mine", "example.com/x", "orphan", "old"]}});
+        let meta = ObjectMeta::read(&meta).unwrap();
+        let warnings = meta.finalizer_warnings(&["old".to_owned()]);
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].contains("\"mine\""), "{warnings:?}");
     }
 
     #[test]

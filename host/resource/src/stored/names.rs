@@ -22,7 +22,7 @@ const MAX_LABEL: usize = 63;
 /// The rule of most resources, and of all custom ones.
 pub(crate) fn subdomain(name: &str, prefix: bool) -> Vec<String> {
     let name = masked(name, prefix);
-    let mut wrong = too_long(&name, MAX_SUBDOMAIN);
+    let mut wrong = too_long(&name, MAX_SUBDOMAIN, OF_NAMES);
     if !is_subdomain(&name) {
         wrong.push(SUBDOMAIN.to_owned());
     }
@@ -32,7 +32,7 @@ pub(crate) fn subdomain(name: &str, prefix: bool) -> Vec<String> {
 /// The rule of namespaces.
 pub(crate) fn label(name: &str, prefix: bool) -> Vec<String> {
     let name = masked(name, prefix);
-    let mut wrong = too_long(&name, MAX_LABEL);
+    let mut wrong = too_long(&name, MAX_LABEL, OF_NAMES);
     if !is_label(&name) {
         let dots = is_subdomain(&name);
         wrong.push(if dots { "must not contain dots" } else { LABEL }.to_owned());
@@ -56,11 +56,11 @@ pub(crate) fn qualified(name: &str) -> Vec<String> {
             rest
         }
         Some((domain, rest)) => {
-            wrong.extend(
-                subdomain(domain, false)
-                    .into_iter()
-                    .map(|w| format!("prefix part {w}")),
-            );
+            let mut why = too_long(domain, MAX_SUBDOMAIN, OF_KEYS);
+            if !is_subdomain(domain) {
+                why.push(SUBDOMAIN.to_owned());
+            }
+            wrong.extend(why.into_iter().map(|w| format!("prefix part {w}")));
             rest
         }
     };
@@ -68,7 +68,7 @@ pub(crate) fn qualified(name: &str) -> Vec<String> {
         wrong.push("name part must be non-empty".to_owned());
     }
     wrong.extend(
-        too_long(name, MAX_LABEL)
+        too_long(name, MAX_LABEL, OF_KEYS)
             .into_iter()
             .map(|w| format!("name part {w}")),
     );
@@ -80,7 +80,7 @@ pub(crate) fn qualified(name: &str) -> Vec<String> {
 
 /// The values of labels.
 pub(super) fn label_value(value: &str) -> Vec<String> {
-    let mut wrong = too_long(value, MAX_LABEL);
+    let mut wrong = too_long(value, MAX_LABEL, OF_KEYS);
     if !value.is_empty() && !is_word(value) {
         wrong.push(LABEL_VALUE.to_owned());
     }
@@ -115,9 +115,13 @@ fn masked(name: &str, prefix: bool) -> String {
     }
 }
 
-fn too_long(text: &str, max: usize) -> Vec<String> {
+/// ⚠ Bytes are meant in either case: k8s.io/apimachinery has the rule twice.
+const OF_NAMES: &str = "characters";
+const OF_KEYS: &str = "bytes";
+
+fn too_long(text: &str, max: usize, unit: &str) -> Vec<String> {
     if text.len() > max {
-        vec![format!("must be no more than {max} bytes")]
+        vec![format!("must be no more than {max} {unit}")]
     } else {
         Vec::new()
     }
@@ -158,7 +162,7 @@ mod tests {
         }
         assert_eq!(
             subdomain(&"a".repeat(254), false),
-            ["must be no more than 253 bytes"]
+            ["must be no more than 253 characters"]
         );
         assert_eq!(label("a.b", false), ["must not contain dots"]);
         assert_eq!(label("a_b", false), [LABEL]);

@@ -111,8 +111,8 @@ async fn what_does_not_fit_the_path_is_a_bad_request() {
         ),
         (
             with(["metadata", "labels"], "x"),
-            "Widget in version \"v1\" cannot be handled as a Widget: metadata.labels: invalid type: string \"x\", \
-             expected a map",
+            "Widget in version \"v1\" cannot be handled as a Widget: json: cannot unmarshal string into Go struct field \
+             ObjectMeta.labels of type map[string]string",
         ),
     ] {
         let status = widgets.post(object).await.unwrap_err();
@@ -266,8 +266,7 @@ async fn clients_do_not_write_the_metadata_of_the_server() {
     widgets.post(widget("a", json!({}))).await.unwrap();
     let before = widgets.read("a").await.unwrap();
     let patch = json!({"metadata": {
-        "generation": 99, "creationTimestamp": "2000-01-01T00:00:00Z", "deletionTimestamp": "2000-01-01T00:00:00Z",
-        "labels": {"x": "y"},
+        "generation": 99, "creationTimestamp": "2000-01-01T00:00:00Z", "labels": {"x": "y"},
     }});
     let after = value(&widgets.merge("a", patch).await.unwrap().object);
     assert_eq!(after["metadata"]["labels"]["x"], "y");
@@ -281,6 +280,16 @@ async fn clients_do_not_write_the_metadata_of_the_server() {
             after["metadata"][member], before["metadata"][member],
             "{member}"
         );
+    }
+    for (member, written) in [
+        ("deletionTimestamp", json!("2000-01-01T00:00:00Z")),
+        ("deletionGracePeriodSeconds", json!(30)),
+        ("uid", json!("another")),
+    ] {
+        let patch = json!({"metadata": {member: written}});
+        let status = widgets.merge("a", patch).await.unwrap_err();
+        assert_eq!(status.code, 422, "{status}");
+        assert!(status.message.ends_with("field is immutable"), "{status}");
     }
 }
 
@@ -414,7 +423,7 @@ async fn a_delete_heeds_its_preconditions() {
     assert!(
         status
             .message
-            .contains("Precondition failed: UID in precondition: x"),
+            .contains("the UID in the precondition (x) does not match the UID in record ("),
         "{status}"
     );
     assert_eq!(
