@@ -12,6 +12,7 @@ mod client;
 mod cluster;
 mod command_line;
 mod crash;
+mod differential;
 mod fixtures;
 mod note_service;
 mod plugin_writer;
