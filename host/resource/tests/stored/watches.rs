@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use joinery_object::Change;
-use joinery_resource::{Resource, Watch, WatchItem};
+use joinery_resource::{Watch, WatchItem};
 use joinery_store::{Embedded, Store};
 use serde_json::json;
 
