@@ -583,7 +583,7 @@ pub(crate) fn api_services_follow_the_plugins(environment: &Shared) {
     assert_eq!(client.get(&format!("{view}/combinedtasks")).status, 200);
     let after = service("foreign.plugins.example.com").unwrap();
     assert_eq!(after["spec"], before["spec"]);
-    assert_eq!(after["metadata"]["resourceVersion"].is_null(), false);
+    assert!(!after["metadata"]["resourceVersion"].is_null());
     kubectl
         .run(["delete", "apiservice", "v1.foreign.plugins.example.com"])
         .unwrap();
