@@ -19,6 +19,8 @@ use crate::body::{Body, Pieces};
 
 /// Lists of fewer objects are written at once.
 const FEW: usize = 64;
+/// Bytes of an object that is worth compressing by itself.
+const LONG: usize = 4096;
 
 /// An object in the negotiated shape, as JSON.
 ///
@@ -232,8 +234,8 @@ pub(crate) async fn finish_list(
     let accepted = gzip::is_accepted(request);
     let (body, compressed) = match len {
         _ if plain && !accepted => (list.into_body(len), false),
-        // What objects compress to is kept; the other shapes are small beside them, and are not.
-        Some(len) if plain && len > gzip::THRESHOLD => {
+        // What objects compress to is kept. Short ones compress much better together; the other shapes are short.
+        Some(len) if plain && len > gzip::THRESHOLD && len / list.items.len() >= LONG => {
             gzip::prepare(&list.items).await;
             (list.into_compressed_body(), true)
         }

@@ -91,6 +91,12 @@ impl Things {
         self.write(object);
     }
 
+    /// As [`Things::put`], with a longer text in it.
+    pub fn put_text(&self, namespace: Option<&str>, name: &str, text: &str) {
+        let object = json!({"metadata": {"name": name, "namespace": namespace}, "spec": {"size": 1, "text": text}});
+        self.write(object);
+    }
+
     fn write(&self, mut object: Value) -> Arc<Object> {
         let mut state = self.state.lock();
         state.version += 1;
