@@ -97,7 +97,14 @@ impl CargoComponent {
             path.push(rest);
         }
         let path = path.to_string_lossy().into_owned();
-        let line = ["component", "build", "--release", "--locked"];
+        let guests = workspace.guests()?;
+        // Named one by one: it takes the folder `wit` of the SDK, which is no guest, for that of a component.
+        let names: Vec<String> = guests
+            .iter()
+            .filter_map(|guest| Some(guest.file_stem()?.to_string_lossy().replace('_', "-")))
+            .collect();
+        let mut line = vec!["component", "build", "--release", "--locked"];
+        line.extend(names.iter().flat_map(|name| ["-p", name.as_str()]));
         workspace.cargo("plugins", &line, &[("PATH", &path)])?;
         let built = |guest: PathBuf| {
             let name = guest.file_name().map(OsString::from).unwrap_or_default();
@@ -108,6 +115,6 @@ impl CargoComponent {
                 .join("release")
                 .join(name)
         };
-        Ok(workspace.guests()?.into_iter().map(built).collect())
+        Ok(guests.into_iter().map(built).collect())
     }
 }
