@@ -41,19 +41,6 @@ impl ReportedResource {
         self.observed.saw_all(ticket, None, objects);
         Ok(())
     }
-
-    fn selection(
-        &self,
-        namespace: Option<&str>,
-        options: &ListOptions,
-    ) -> Result<Selection, Status> {
-        Selection::new(
-            namespace,
-            options.label_selector.clone(),
-            options.field_selector.clone(),
-            &self.fields,
-        )
-    }
 }
 
 #[async_trait]
@@ -79,8 +66,10 @@ impl Resource for ReportedResource {
         namespace: Option<&str>,
         options: &ListOptions,
     ) -> Result<List, Status> {
-        self.observed
-            .list(&self.selection(namespace, options)?, options)
+        self.observed.list(
+            &Selection::from_options(namespace, options, &self.fields)?,
+            options,
+        )
     }
 
     async fn watch(
@@ -89,7 +78,9 @@ impl Resource for ReportedResource {
         namespace: Option<&str>,
         options: &ListOptions,
     ) -> Result<Watch, Status> {
-        self.observed
-            .watch(self.selection(namespace, options)?, options)
+        self.observed.watch(
+            Selection::from_options(namespace, options, &self.fields)?,
+            options,
+        )
     }
 }

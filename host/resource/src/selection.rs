@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use joinery_object::{FieldSelector, LabelSelector, Object, ObjectKey, Status};
+use joinery_object::{FieldSelector, LabelSelector, ListOptions, Object, ObjectKey, Status};
 
 use crate::fields::{self, Fields};
 
@@ -34,6 +34,19 @@ impl Selection {
             labels,
             fields,
         })
+    }
+
+    /// What the options of a request are about.
+    ///
+    /// # Errors
+    /// 400 for a field that is not selectable.
+    pub(crate) fn from_options(
+        namespace: Option<&str>,
+        options: &ListOptions,
+        selectable: &Fields,
+    ) -> Result<Self, Status> {
+        let (labels, fields) = (&options.label_selector, &options.field_selector);
+        Self::new(namespace, labels.clone(), fields.clone(), selectable)
     }
 
     /// Whether only the namespace narrows it.

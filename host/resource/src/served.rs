@@ -292,19 +292,6 @@ impl Shared {
             Err(status) => Err(status),
         }
     }
-
-    fn selection(
-        current: &Current,
-        namespace: Option<&str>,
-        options: &ListOptions,
-    ) -> Result<Selection, Status> {
-        Selection::new(
-            namespace,
-            options.label_selector.clone(),
-            options.field_selector.clone(),
-            &current.fields,
-        )
-    }
 }
 
 #[async_trait]
@@ -331,7 +318,7 @@ impl Resource for ServedResource {
         options: &ListOptions,
     ) -> Result<List, Status> {
         let current = self.shared.current.load_full();
-        let selection = Shared::selection(&current, namespace, options)?;
+        let selection = Selection::from_options(namespace, options, &current.fields)?;
         self.shared
             .observed
             .asked(options.resource_version.as_deref())?;
@@ -346,7 +333,7 @@ impl Resource for ServedResource {
         options: &ListOptions,
     ) -> Result<Watch, Status> {
         let current = self.shared.current.load_full();
-        let selection = Shared::selection(&current, namespace, options)?;
+        let selection = Selection::from_options(namespace, options, &current.fields)?;
         let poller = self.poller();
         // What changed while nobody watched is seen before the watch begins, and told to who has not seen it.
         self.shared.read_all(&current, caller, namespace).await?;

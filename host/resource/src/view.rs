@@ -360,12 +360,7 @@ impl Resource for ViewResource {
         let current = self.current.load_full();
         self.check_sources(&current, caller, "list", namespace, None)
             .await?;
-        let selection = Selection::new(
-            namespace,
-            options.label_selector.clone(),
-            options.field_selector.clone(),
-            &current.fields,
-        )?;
+        let selection = Selection::from_options(namespace, options, &current.fields)?;
         match self.mode(&current) {
             Mode::Live => self.list_live(&selection, namespace, options).await,
             Mode::Cached => self.list_cached(&selection, namespace, options).await,
@@ -381,12 +376,7 @@ impl Resource for ViewResource {
         let current = self.current.load_full();
         self.check_sources(&current, caller, "watch", namespace, None)
             .await?;
-        let selection = Selection::new(
-            namespace,
-            options.label_selector.clone(),
-            options.field_selector.clone(),
-            &current.fields,
-        )?;
+        let selection = Selection::from_options(namespace, options, &current.fields)?;
         if self.view.suspended() {
             return Err(not_held());
         }

@@ -186,12 +186,7 @@ impl StoredResource {
         namespace: Option<&str>,
         options: &ListOptions,
     ) -> Result<Selection, Status> {
-        Selection::new(
-            namespace,
-            options.label_selector.clone(),
-            options.field_selector.clone(),
-            &self.generation().fields,
-        )
+        Selection::from_options(namespace, options, &self.generation().fields)
     }
 
     async fn catch_up(&self) -> Result<(), Status> {
