@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::binaries::cache_dir;
+use crate::go_build::cache_dir;
 use crate::progress::say;
 use crate::{interrupt, workspace::Workspace};
 

@@ -5,7 +5,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use joinery_e2e::{CargoComponent, ControlPlaneBinaries, Workspace, say, wait_for_status};
+use joinery_e2e::{
+    CargoComponent, ControlPlaneBinaries, Workspace, go_clients, say, wait_for_status,
+};
 
 /// Options of `test`.
 #[derive(Debug, clap::Args)]
@@ -93,9 +95,9 @@ fn component(workspace: &Workspace) -> Result<()> {
 fn in_background(workspace: &Workspace) -> JoinHandle<Result<()>> {
     let workspace = workspace.clone();
     thread::spawn(move || {
-        ControlPlaneBinaries::ensure(&workspace)
-            .map(|_| ())
-            .context("cannot get a control plane")
+        ControlPlaneBinaries::ensure(&workspace).context("cannot get a control plane")?;
+        go_clients(&workspace).context("cannot get clients in Go")?;
+        Ok(())
     })
 }
 

@@ -201,12 +201,29 @@ impl Client {
 
     /// Opens a watch, and returns once its headers have arrived.
     pub(crate) fn watch(&self, path: &str) -> Result<Watch, Box<Answer>> {
-        self.try_watch(path).unwrap()
+        self.watch_as(path, &[])
+    }
+
+    /// Opens a watch with these headers.
+    pub(crate) fn watch_as(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Watch, Box<Answer>> {
+        self.try_watch_as(path, headers).unwrap()
     }
 
     /// As [`Client::watch`], of a server that may not be there.
     pub(crate) fn try_watch(&self, path: &str) -> Result<Result<Watch, Box<Answer>>, String> {
-        let request = self.request("GET", path, &[], Bytes::new());
+        self.try_watch_as(path, &[])
+    }
+
+    fn try_watch_as(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Result<Watch, Box<Answer>>, String> {
+        let request = self.request("GET", path, headers, Bytes::new());
         runtime().block_on(async {
             let mut sender = self.dial().await?;
             let response = tokio::time::timeout(PATIENCE, sender.send_request(request))

@@ -9,6 +9,7 @@
 
 mod checks;
 mod client;
+mod clients;
 mod cluster;
 mod command_line;
 mod crash;
@@ -20,3 +21,4 @@ mod race;
 mod shared;
 mod standalone;
 mod store;
+mod transcripts;

@@ -135,11 +135,15 @@ fn published(source: &Value, version: Version) -> Value {
     schema
 }
 
+/// As kube-apiserver describes it for custom resources, whatever their schema says (apiextensions-apiserver,
+/// pkg/controller/openapi/builder).
+const METADATA: &str = "Standard object's metadata. More info: \
+                        https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
 fn add_resource_fields(schema: &mut Value, version: Version) {
     schema["properties"]["apiVersion"] = type_field("apiVersion");
     schema["properties"]["kind"] = type_field("kind");
-    schema["properties"]["metadata"] =
-        reference(meta::OBJECT_META, "Standard object metadata.", version);
+    schema["properties"]["metadata"] = reference(meta::OBJECT_META, METADATA, version);
 }
 
 /// Drops what v2 cannot say (`allOf` and its like, `nullable`), and what kubectl would take too strictly: an untyped
