@@ -8,12 +8,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::checks::{
-    discovery, freshness, input, isolation, kubectl, plugins, reading, reload, stored, up,
-    upstream, watching,
+    discovery, following, freshness, input, isolation, kubectl, plugins, reading, reload,
+    representations, stored, up, upstream, watching, writing,
 };
 use crate::client::Client;
 use crate::fixtures::{Namespace, VIEW, event, events_of, names_of, text};
 use crate::shared::{Shared, cluster};
+use crate::transcripts;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -43,6 +44,18 @@ checks! {
     kubectl::who_may_is_told_by_auth_can_i,
     kubectl::the_events_of_a_task_are_listed_by_kubectl,
     kubectl::bad_input_is_one_clear_line,
+    representations::nothing_is_an_empty_list_in_every_form,
+    representations::who_prefers_protobuf_gets_json_and_who_wants_nothing_else_a_406,
+    representations::tables_have_the_same_columns_in_a_get_a_list_and_a_watch,
+    following::a_watch_from_a_lists_version_tells_what_came_after_it_once,
+    following::a_list_as_a_watch_ends_with_one_marked_bookmark,
+    following::an_idle_watch_is_answered_at_once,
+    following::selectors_of_every_form_select_in_lists_and_watches,
+    writing::a_dry_run_of_any_write_leaves_no_trace,
+    writing::of_racing_increments_none_is_lost,
+    transcripts::kubectl_prints_for_custom_tasks_what_it_prints_for_custom_resources,
+    transcripts::kubectl_prints_for_cluster_tasks_what_it_prints_for_custom_resources,
+    transcripts::kubectl_reads_combined_tasks_and_is_clearly_refused_writes,
     reload::a_broken_plugin_beside_good_ones_disturbs_nothing,
     plugins::a_plugin_in_a_config_map_lives_and_goes_with_it,
     plugins::a_plugin_with_stored_objects_is_not_taken_away,
