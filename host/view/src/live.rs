@@ -13,8 +13,9 @@ use crate::joined::{Input, Joined};
 
 /// Longest path and query of an upstream request, in bytes. What proxies before API servers commonly allow.
 pub const URL_BOUND: usize = 8 * 1024;
-/// Above so many requests for one relation it is cheaper to read the whole source and keep what is related.
-const MOST_CHUNKS: usize = 16;
+/// Above so many requests for one relation it is cheaper to read the whole source and keep what is related: without a watch cache, as
+/// for Events, kube-apiserver reads all of them from etcd for each request, whatever it selects.
+const MOST_CHUNKS: usize = 4;
 /// Requests under way at once for one relation.
 const AT_ONCE: usize = 4;
 /// A busy plugin is asked so often before the request fails with 429.

@@ -27,17 +27,18 @@ fn fill(upstream: &MemoryUpstream, tasks_of: usize) {
 }
 
 #[test]
-fn a_list_of_a_thousand_tasks_is_one_query_for_them_and_few_for_their_events() {
+fn a_list_of_some_hundred_tasks_is_one_query_for_them_and_few_for_their_events() {
+    const SOME: usize = 500;
     run(async {
         let upstream = upstream([0, 0, 0]);
-        fill(&upstream, TASKS);
+        fill(&upstream, SOME);
         let join = shared(NativeJoin::task_events(1000));
         let line = upstream.connect();
         let primaries = Primaries::Listed(Query::default());
         let page = read_live(join, &line, &primaries, &[0, 0]).await.unwrap();
-        assert_eq!(page.outcomes.len(), TASKS);
+        assert_eq!(page.outcomes.len(), SOME);
 
-        let uids: Vec<String> = (0..TASKS).map(uuid).collect();
+        let uids: Vec<String> = (0..SOME).map(uuid).collect();
         let total = url_length(
             &events(),
             &Query {
@@ -58,6 +59,23 @@ fn a_list_of_a_thousand_tasks_is_one_query_for_them_and_few_for_their_events() {
             assert_eq!(request.verb, Verb::List);
             assert!(url_length(&request.gvr, &request.query) <= URL_BOUND);
         }
+    });
+}
+
+#[test]
+fn the_events_of_very_many_tasks_are_read_in_one_query() {
+    run(async {
+        let upstream = upstream([0, 0, 0]);
+        fill(&upstream, TASKS);
+        let join = shared(NativeJoin::task_events(1000));
+        let line = upstream.connect();
+        let primaries = Primaries::Listed(Query::default());
+        let page = read_live(join, &line, &primaries, &[0, 0]).await.unwrap();
+        assert_eq!(page.outcomes.len(), TASKS);
+        let requests = line.requests();
+        let of_events: Vec<_> = requests.iter().filter(|r| r.gvr == events()).collect();
+        assert_eq!(of_events.len(), 1);
+        assert_eq!(of_events[0].query.label_selector, UID_LABEL);
     });
 }
 
