@@ -5,7 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use joinery_e2e::{ControlPlaneBinaries, Environment, Kind, Peer, SideHost, Workspace, say};
+use joinery_e2e::{
+    ControlPlaneBinaries, Environment, Kind, Peer, SideHost, Workspace, go_peers, say,
+};
 
 use crate::client::{Ask, Identity, JSON, Target};
 use crate::data::Data;
@@ -54,7 +56,7 @@ pub(crate) struct World {
 impl World {
     /// Starts everything and creates so many Tasks with so many Events each.
     pub(crate) async fn start(workspace: &Workspace, tasks: usize, events: usize) -> Result<World> {
-        let peers = build_peers(workspace)?;
+        let peers = go_peers(workspace)?;
         let environment = Environment::start_to_measure(workspace, Kind::Cluster, "bench")?;
         let identity = Identity::of(environment.kubectl(), &[environment.direct()])?;
         let joinery = process(&environment, "joinery")?;
@@ -214,23 +216,6 @@ pub(crate) fn process(environment: &Environment, name: &str) -> Result<Measured>
         .find(|(known, _)| known == name);
     let (name, id) = found.with_context(|| format!("there is no process {name}"))?;
     Ok(Measured::new(name, id))
-}
-
-/// `target/bench/peers`, built from bench/peers.
-fn build_peers(workspace: &Workspace) -> Result<PathBuf> {
-    let folder = workspace.root().join("target/bench");
-    std::fs::create_dir_all(&folder)?;
-    let program = folder.join("peers");
-    say("building the Go peers (go build in bench/peers)");
-    let status = Command::new("go")
-        .args(["build", "-ldflags=-s -w", "-o"])
-        .arg(&program)
-        .arg(".")
-        .current_dir(workspace.root().join("bench/peers"))
-        .status()
-        .context("cannot run go")?;
-    ensure!(status.success(), "go build in bench/peers failed");
-    Ok(program)
 }
 
 /// The sample-apiserver of the control plane's build.

@@ -15,7 +15,7 @@ mod cluster;
 mod descendants;
 mod environment;
 mod go_build;
-mod go_clients;
+mod go_programs;
 mod guardian;
 mod host;
 mod interrupt;
@@ -38,7 +38,7 @@ pub use binaries::ControlPlaneBinaries;
 pub use cargo_component::CargoComponent;
 pub use descendants::{become_subreaper, end_descendants};
 pub use environment::{ControlPlaneLogs, Environment, FrontProxy, Kind};
-pub use go_clients::go_clients;
+pub use go_programs::{go_clients, go_peers};
 pub use interrupt::{
     Interrupted, interrupted, listen as listen_for_signals, sleep as interruptible_sleep,
     status as wait_for_status,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use joinery_e2e::{
-    CargoComponent, ControlPlaneBinaries, Workspace, go_clients, say, wait_for_status,
+    CargoComponent, ControlPlaneBinaries, Workspace, go_clients, go_peers, say, wait_for_status,
 };
 
 /// Options of `test`.
@@ -75,6 +75,8 @@ fn all(arguments: &Arguments, workspace: &Workspace, stages: &mut Stages) -> Res
         stages.run("e2e cluster", || {
             cargo("", "test --workspace --test e2e -- cluster::")
         })?;
+        // Small and once, so that it keeps working; nothing depends on what it measures.
+        stages.run("bench", || benchmarks(workspace))?;
     }
     Ok(())
 }
@@ -92,11 +94,19 @@ fn component(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
+fn benchmarks(workspace: &Workspace) -> Result<()> {
+    let mut quick = Command::new(workspace.binary("joinery-bench")?);
+    let status = wait_for_status(quick.arg("--quick"))?;
+    ensure!(status.success(), "a benchmark failed");
+    Ok(())
+}
+
 fn in_background(workspace: &Workspace) -> JoinHandle<Result<()>> {
     let workspace = workspace.clone();
     thread::spawn(move || {
         ControlPlaneBinaries::ensure(&workspace).context("cannot get a control plane")?;
         go_clients(&workspace).context("cannot get clients in Go")?;
+        go_peers(&workspace).context("cannot get peers in Go")?;
         Ok(())
     })
 }

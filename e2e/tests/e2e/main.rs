@@ -14,6 +14,7 @@ mod cluster;
 mod command_line;
 mod crash;
 mod differential;
+mod documentation;
 mod fixtures;
 mod note_service;
 mod plugin_writer;

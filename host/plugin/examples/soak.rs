@@ -1,7 +1,7 @@
 //! Uses a plugin for long, in a process of its own, and tells what that has left behind: `soak COMPILER GUEST WHAT TIMES`.
 //!
-//! WHAT is `success`, `trap`, `hostile` (loads and calls, each of them bad) or `timeout` (TIMES milliseconds long). A line of
-//! JSON tells memory (resident, KiB), threads and open files after a tenth of it and at the end.
+//! WHAT is `success`, `trap`, `reload` (loads, each with a call), `hostile` (loads and calls, each of them bad) or `timeout` (TIMES
+//! milliseconds long). A line of JSON tells memory (resident, KiB), threads, open files and mappings after a tenth of it and at the end.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -27,8 +27,8 @@ fn main() {
     println!("{told}");
 }
 
-/// Memory in KiB, threads, and open files.
-fn used() -> [u64; 3] {
+/// Memory in KiB, threads, open files, and mappings.
+fn used() -> [u64; 4] {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let field = |name: &str| {
         let line = status
@@ -38,7 +38,9 @@ fn used() -> [u64; 3] {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     };
     let files = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
-    [field("VmRSS:"), field("Threads:"), files]
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mappings = maps.lines().count() as u64;
+    [field("VmRSS:"), field("Threads:"), files, mappings]
 }
 
 fn runtime(compiler: &str) -> Runtime {
@@ -80,6 +82,16 @@ async fn soak(compiler: &str, component: Bytes, what: &str, times: u64) -> Value
             let join = join(&runtime, &component, json!({})).await;
             for n in 0..times {
                 assert_eq!(keys(&join, what).await, what == "success");
+                count += 1;
+                if n == times / 10 {
+                    early = used();
+                }
+            }
+        }
+        "reload" => {
+            for n in 0..times {
+                let join = join(&runtime, &component, json!({})).await;
+                assert!(keys(&join, "success").await);
                 count += 1;
                 if n == times / 10 {
                     early = used();

@@ -20,6 +20,9 @@ const SYSTEM: &str = "joinery-system";
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Until what a new plugin serves is seen through kube-apiserver.
 const AGGREGATED: Duration = Duration::from_secs(5);
+/// What `/apis` is asked for by clients that want all of discovery at once.
+const AGGREGATED_DISCOVERY: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// In the component: a key that its `combine` writes and its schema declares, and another of the same length.
 const OLD: &str = "taskResourceVersion";
 const NEW: &str = "taskResourceVersioN";
@@ -297,16 +300,19 @@ pub(crate) fn a_plugin_with_stored_objects_is_not_taken_away(environment: &Share
 /// Two versions in turns under load: each answer is wholly of one of them, no request fails, watches stay open and tell
 /// of a change where there is one.
 pub(crate) fn swaps_under_load_are_whole_and_end_no_watch(environment: &Shared) {
+    const GROUP: &str = "swaps.plugins.example.com";
     const CLIENTS: usize = 8;
     /// Two hundred requests a second, together.
     const PAUSE: Duration = Duration::from_millis(40);
     let _gate = environment.alone();
     let client = Client::admin(environment);
+    let direct = Client::direct(environment);
     let old = component(environment, "combined_tasks");
     let new = super::reload::replace(&old, OLD.as_bytes(), NEW.as_bytes());
-    let settings = "settings:\n  group: swaps.plugins.example.com\n";
-    let map = PluginMap::new(environment.kubectl(), "swaps", &old, settings);
-    let path = "/apis/swaps.plugins.example.com/v1/namespaces/default/combinedtasks";
+    let settings = format!("settings:\n  group: {GROUP}\n");
+    let map = PluginMap::new(environment.kubectl(), "swaps", &old, &settings);
+    let version = format!("/apis/{GROUP}/v1");
+    let path = &format!("{version}/namespaces/default/combinedtasks");
     let list = eventually("the plugin to serve", || {
         let answer = client.get(path);
         (answer.status == 200).then(|| answer.json())
@@ -351,6 +357,31 @@ pub(crate) fn swaps_under_load_are_whole_and_end_no_watch(environment: &Shared) 
                 }
             });
         }
+        // Discovery names the resource throughout, or every kubectl in the cluster would complain.
+        scope.spawn(|| {
+            let mut connection = direct.connect();
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(20));
+                let headers = [("Accept", AGGREGATED_DISCOVERY)];
+                let all = connection
+                    .send("GET", "/apis", &headers, "")
+                    .unwrap()
+                    .json();
+                let groups = all["items"].as_array().unwrap();
+                let group = groups
+                    .iter()
+                    .find(|group| text(group, "/metadata/name") == GROUP);
+                let named = group.map(|group| &group["versions"][0]["resources"][0]["resource"]);
+                let one = connection.send("GET", &version, &[], "").unwrap().json();
+                let seen = (named, &one["resources"][0]["name"]);
+                if seen != (Some(&json!("combinedtasks")), &json!("combinedtasks")) {
+                    wrong
+                        .lock()
+                        .unwrap()
+                        .push(format!("in discovery: {seen:?}"));
+                }
+            }
+        });
         let mut told: BTreeMap<u64, usize> = BTreeMap::new();
         for swap in 0..count(100) as u64 {
             let (component, key) = if swap % 2 == 0 {

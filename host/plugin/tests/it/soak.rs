@@ -37,6 +37,8 @@ fn soak(what: &str, times: u64) -> Value {
     // A thread that blocks may have been added, or have gone again.
     assert!(of("late", 1) - of("early", 1) <= 2, "threads: {told}");
     assert!(of("late", 2) - of("early", 2) <= 2, "open files: {told}");
+    // The stacks and heaps of the threads that may have come, and what the allocator took in parts.
+    assert!(of("late", 3) - of("early", 3) <= 32, "mappings: {told}");
     told
 }
 
@@ -58,4 +60,9 @@ fn time_outs_leave_nothing_behind() {
 #[test]
 fn hostile_plugins_leave_nothing_behind() {
     assert_eq!(soak("hostile", full(500))["count"], full(500));
+}
+
+#[test]
+fn reloads_leave_nothing_behind() {
+    assert_eq!(soak("reload", full(2_000))["count"], full(2_000));
 }

@@ -1,0 +1,61 @@
+//! What the documentation says of the tests is so.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Every Rust file below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// docs/checks.md names tests by where they stand (a file, or a folder) and by their functions.
+#[test]
+fn every_test_that_the_page_of_checks_names_stands_where_it_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let page = fs::read_to_string(root.join("docs/checks.md")).unwrap();
+    let mut files = Vec::new();
+    sources(&root.join("host"), &mut files);
+    sources(&root.join("e2e/tests/e2e"), &mut files);
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").nth(1));
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for row in rows {
+        let mut place = "";
+        // What stands between backticks is every second part.
+        for name in row.split('`').skip(1).step_by(2) {
+            if name.contains(['/', '.']) {
+                place = name.trim_end_matches('/');
+                if !files
+                    .iter()
+                    .any(|file| file.to_string_lossy().contains(place))
+                {
+                    wrong.push(format!("there is no {place}"));
+                }
+            } else if name.contains('_') {
+                checked += 1;
+                let function = format!("fn {name}(");
+                let stands = |file: &&PathBuf| file.to_string_lossy().contains(place);
+                let found = files
+                    .iter()
+                    .filter(stands)
+                    .any(|file| fs::read_to_string(file).unwrap().contains(&function));
+                if !found {
+                    wrong.push(format!("{place} has no {name}"));
+                }
+            }
+        }
+    }
+    assert!(
+        checked > 50,
+        "{checked} names: is the page written otherwise?"
+    );
+    assert!(wrong.is_empty(), "docs/checks.md: {}", wrong.join("; "));
+}
