@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::client::Client;
 use crate::fixtures::{Namespace, TASKS, VIEW, custom_task, task, text};
@@ -19,13 +19,12 @@ pub(crate) fn a_watch_from_a_lists_version_tells_what_came_after_it_once(environ
     let namespace = Namespace::new(environment.kubectl(), "replayed");
     let client = Client::admin(environment);
     let many = count(2_000);
-    let kinds: [(&str, &str, &str, fn(&str, &str) -> Value); 2] = [
-        ("customtasks", VIEW, "customtasks", custom_task),
-        ("combinedtasks", TASKS, "tasks", |namespace, name| {
-            task(namespace, name, 3)
-        }),
+    // What is watched, what is created for it, and where.
+    let kinds = [
+        ("customtasks", "customtasks", VIEW),
+        ("combinedtasks", "tasks", TASKS),
     ];
-    for (resource, group, plural, object) in kinds {
+    for (resource, plural, group) in kinds {
         let path = format!("{VIEW}/namespaces/{}/{resource}", namespace.name);
         let list = client.get(&path).json();
         let from = text(&list, "/metadata/resourceVersion").to_owned();
@@ -33,7 +32,11 @@ pub(crate) fn a_watch_from_a_lists_version_tells_what_came_after_it_once(environ
         let mut connection = client.connect();
         let names: Vec<String> = (0..many).map(|number| format!("n{number:04}")).collect();
         for name in &names {
-            let body = object(&namespace.name, name).to_string();
+            let object = match plural {
+                "tasks" => task(&namespace.name, name, 3),
+                _ => custom_task(&namespace.name, name),
+            };
+            let body = object.to_string();
             let answer = connection.send("POST", &into, &JSON, body).unwrap();
             assert_eq!(answer.status, 201, "{}", answer.text());
         }
