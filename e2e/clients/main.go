@@ -17,6 +17,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -27,11 +28,14 @@ import (
 // group is where the watched resources live.
 var group = schema.GroupVersion{Group: "aggregated.tasks.example.com", Version: "v1"}
 
+// view is the one among the watched resources that is no stored one.
+const view = "combinedtasks"
+
 // kinds are the watched resources with their kinds.
 var kinds = map[string]string{
-	"clustertasks":  "ClusterTask",
-	"combinedtasks": "CombinedTask",
-	"customtasks":   "CustomTask",
+	"clustertasks": "ClusterTask",
+	view:           "CombinedTask",
+	"customtasks":  "CustomTask",
 }
 
 // A follower keeps objects of one resource up to date.
@@ -163,6 +167,10 @@ func compareAll(ctx context.Context, client dynamic.Interface, followers []follo
 		if err != nil {
 			return nil, err
 		}
+		compare := compare
+		if resource == view {
+			compare = compareButVersions
+		}
 		for _, follower := range followers {
 			if follower.resource() != resource {
 				continue
@@ -217,6 +225,30 @@ func compare(who string, truth, held map[string]string) []string {
 		}
 	}
 	return differences
+}
+
+// compareButVersions is for objects of a view. The resourceVersion of one is the position of its sources at which a host composed it:
+// a restarted host composes all anew, and an unchanged object then has a later one than a client that did not list again.
+func compareButVersions(who string, truth, held map[string]string) []string {
+	return compare(who, withoutVersions(truth), withoutVersions(held))
+}
+
+func withoutVersions(objects map[string]string) map[string]string {
+	without := make(map[string]string, len(objects))
+	for key, text := range objects {
+		var object unstructured.Unstructured
+		if err := json.Unmarshal([]byte(text), &object.Object); err != nil {
+			without[key] = err.Error()
+			continue
+		}
+		object.SetResourceVersion("")
+		bare, err := json.Marshal(object.Object)
+		if err != nil {
+			bare = []byte(err.Error())
+		}
+		without[key] = string(bare)
+	}
+	return without
 }
 
 // isList says whether a request asks for all objects of one of the resources.

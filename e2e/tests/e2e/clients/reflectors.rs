@@ -30,6 +30,9 @@ pub(super) struct Reflectors {
 
 struct Running {
     title: String,
+    /// Of a view. The resourceVersion of its objects is the position of their sources at which a host composed them: a restarted host
+    /// composes all anew, and an unchanged object then has a later one than a client that did not list again.
+    view: bool,
     api: Api<DynamicObject>,
     store: Store<DynamicObject>,
     errors: Arc<AtomicUsize>,
@@ -69,7 +72,7 @@ impl Reflectors {
                 let end = Instant::now() + SETTLE;
                 loop {
                     let truth = one.truth().await;
-                    let held = by_name(one.store.state().iter().map(|object| &**object));
+                    let held = one.by_name(one.store.state().iter().map(|object| &**object));
                     if truth == held {
                         break;
                     }
@@ -91,7 +94,23 @@ impl Reflectors {
 impl Running {
     async fn truth(&self) -> BTreeMap<String, Value> {
         let list = self.api.list(&ListParams::default()).await.unwrap();
-        by_name(&list.items)
+        self.by_name(&list.items)
+    }
+
+    fn by_name<'a>(
+        &self,
+        objects: impl IntoIterator<Item = &'a DynamicObject>,
+    ) -> BTreeMap<String, Value> {
+        let named = objects.into_iter().map(|object| {
+            let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+            let name = object.metadata.name.as_deref().unwrap_or_default();
+            let mut value = serde_json::to_value(object).unwrap();
+            if self.view {
+                value["metadata"]["resourceVersion"].take();
+            }
+            (format!("{namespace}/{name}"), value)
+        });
+        named.collect()
     }
 }
 
@@ -122,24 +141,11 @@ fn start(client: &Client, kind: &str, streaming: bool) -> Running {
     });
     Running {
         title: format!("{how} reflector of {kind}s"),
+        view: kind == "CombinedTask",
         api,
         store,
         errors,
     }
-}
-
-fn by_name<'a>(objects: impl IntoIterator<Item = &'a DynamicObject>) -> BTreeMap<String, Value> {
-    objects
-        .into_iter()
-        .map(|object| {
-            let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-            let name = object.metadata.name.as_deref().unwrap_or_default();
-            (
-                format!("{namespace}/{name}"),
-                serde_json::to_value(object).unwrap(),
-            )
-        })
-        .collect()
 }
 
 fn difference<'a>(
