@@ -341,7 +341,8 @@ impl Row {
 /// A text as code in a cell of a table, cut.
 fn cell(text: &str) -> String {
     const SHOWN: usize = 100;
-    let text = text.trim_matches('"').replace("\\\"", "\"");
+    // What was cut before is no JSON any more.
+    let text = serde_json::from_str(text).unwrap_or_else(|_| text.to_owned());
     let plain: String = text
         .chars()
         .map(|c| match c {

@@ -111,6 +111,10 @@ fn sort_resources(list: &mut serde_json::Map<String, Value>, names: &Names) {
         own == names.plural || own == names.cluster_plural
     });
     resources.sort_by_key(name);
+    // Two resources of one cluster cannot have the same.
+    for resource in resources.iter_mut().filter_map(Value::as_object_mut) {
+        resource.remove("shortNames");
+    }
 }
 
 /// The guest says in conditions of its own what it thinks of a CustomTask.

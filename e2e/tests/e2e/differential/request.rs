@@ -33,7 +33,7 @@ pub(super) struct Request {
 impl Request {
     /// Whether it can be put to any resource with a spec. The others are about this schema, its status, or what has no namespace.
     pub(super) fn fits_any_schema(&self) -> bool {
-        const OF_THE_SCHEMA: [&str; 9] = [
+        const OF_THE_SCHEMA: [&str; 10] = [
             "priority",
             "deadline",
             "details",
@@ -43,6 +43,8 @@ impl Request {
             "suspended",
             "/status",
             "<<chead>>",
+            // It is large by a field.
+            "/large",
         ];
         let names = |text: &str| OF_THE_SCHEMA.iter().any(|word| text.contains(word));
         !names(&self.path) && !names(&self.body)

@@ -41,9 +41,16 @@ impl Sample {
 }
 
 /// The answer without what follows from the schema: spec and status, who owns their fields, the generation (which only custom
-/// resources and ours have), and a Table's columns.
+/// resources and ours have), a Table's columns, type and version of a list's items (which lists of Go types lack), and that
+/// v1alpha1 is deprecated.
 pub(super) fn without_schema(answer: &Answer) -> Answer {
     let mut answer = answer.clone();
+    if let Some(warnings) = answer.headers.get_mut("warning") {
+        warnings.retain(|warning| !warning.contains(" is deprecated in "));
+        if warnings.is_empty() {
+            answer.headers.remove("warning");
+        }
+    }
     match &mut answer.body {
         Body::Json(value) => strip(value),
         Body::Frames(frames) => frames.iter_mut().for_each(strip),
@@ -69,8 +76,12 @@ fn strip(value: &mut Value) {
             if members.get("kind").is_some_and(|kind| kind == "Table") {
                 members.remove("columnDefinitions");
             }
-            if members.contains_key("cells") {
-                members.remove("cells");
+            members.remove("cells");
+            if let Some(Value::Array(items)) = members.get_mut("items") {
+                for item in items.iter_mut().filter_map(Value::as_object_mut) {
+                    item.remove("apiVersion");
+                    item.remove("kind");
+                }
             }
             members.values_mut().for_each(strip);
         }
