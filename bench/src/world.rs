@@ -5,9 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use joinery_e2e::{
-    ControlPlaneBinaries, Environment, Kind, Peer, SideHost, Workspace, go_peers, say,
-};
+use joinery_e2e::{Environment, Kind, Peer, SideHost, Workspace, go_peers, say};
 
 use crate::client::{Ask, Identity, JSON, Target};
 use crate::data::Data;
@@ -216,9 +214,4 @@ pub(crate) fn process(environment: &Environment, name: &str) -> Result<Measured>
         .find(|(known, _)| known == name);
     let (name, id) = found.with_context(|| format!("there is no process {name}"))?;
     Ok(Measured::new(name, id))
-}
-
-/// The sample-apiserver of the control plane's build.
-pub(crate) fn sample_apiserver(workspace: &Workspace) -> Result<Option<PathBuf>> {
-    Ok(ControlPlaneBinaries::ensure(workspace)?.sample_apiserver())
 }

@@ -442,6 +442,34 @@ impl Environment {
             .context("only the cluster environment has peers")?;
         Peer::start(&self.run_dir, &lock(cluster), name, command)
     }
+
+    /// Starts sample-apiserver on the cluster's etcd, behind no APIService; it may take a second or two until it answers. None where the
+    /// programs of the control plane are not this checkout's build and it is not among them.
+    ///
+    /// # Errors
+    /// As [`Environment::peer`].
+    pub fn sample_apiserver(&self) -> Result<Option<Peer>> {
+        let Some(program) = ControlPlaneBinaries::ensure(&self.workspace)?.sample_apiserver()
+        else {
+            return Ok(None);
+        };
+        let command = |files: &PeerFiles| {
+            let mut command = Command::new(program);
+            let kubeconfig = files.kubeconfig.display();
+            command.args([
+                format!("--etcd-servers={}", files.etcd_url),
+                format!("--secure-port={}", files.port),
+                "--bind-address=127.0.0.1".to_owned(),
+                format!("--tls-cert-file={}", files.certificate.display()),
+                format!("--tls-private-key-file={}", files.key.display()),
+                format!("--kubeconfig={kubeconfig}"),
+                format!("--authentication-kubeconfig={kubeconfig}"),
+                format!("--authorization-kubeconfig={kubeconfig}"),
+            ]);
+            command
+        };
+        self.peer("sample-apiserver", command).map(Some)
+    }
 }
 
 /// Nothing that these locks guard is left half done by a panic.

@@ -2,7 +2,6 @@
 //! sample-apiserver on etcd. All three write to the same disk, durably before they answer.
 
 use std::io::Write as _;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use crate::plot::{Bar, Plot};
 use crate::process::{Cpu, Measured, quiet};
 use crate::report::{Report, Table};
 use crate::stats::{Samples, number, ratio, seconds};
-use crate::world::{OURS, process, sample_apiserver};
+use crate::world::{OURS, process};
 
 const MERGE: &str = "application/merge-patch+json";
 /// In the order in which they follow each other: each works on what the earlier ones left.
@@ -61,7 +60,7 @@ pub(super) async fn run(session: &mut Session) -> Result<Report> {
     let environment =
         Environment::start_to_measure(&session.workspace, Kind::Cluster, "bench-stored")?;
     let identity = Identity::of(environment.kubectl(), &[environment.direct()])?;
-    let (stores, _sample) = stores(session, &environment, &identity).await?;
+    let (stores, _sample) = stores(&environment, &identity).await?;
     let fsync = fsync_rate(&environment, session.quick)?;
     let span = Duration::from_millis(if session.quick { 100 } else { 2000 });
     let rounds = session.rounds.min(3);
@@ -82,7 +81,6 @@ pub(super) async fn run(session: &mut Session) -> Result<Report> {
 }
 
 async fn stores(
-    session: &Session,
     environment: &Environment,
     identity: &Identity,
 ) -> Result<(Vec<Store>, Option<Peer>)> {
@@ -125,24 +123,9 @@ async fn stores(
             processes: vec![process(environment, "kube-apiserver")?, etcd.clone()],
         },
     ];
-    let Some(program) = sample_apiserver(&session.workspace)? else {
+    let Some(peer) = environment.sample_apiserver()? else {
         return Ok((stores, None));
     };
-    let peer = environment.peer("sample-apiserver", |files| {
-        let mut command = Command::new(program);
-        let kubeconfig = files.kubeconfig.display();
-        command.args([
-            format!("--etcd-servers={}", files.etcd_url),
-            format!("--secure-port={}", files.port),
-            "--bind-address=127.0.0.1".to_owned(),
-            format!("--tls-cert-file={}", files.certificate.display()),
-            format!("--tls-private-key-file={}", files.key.display()),
-            format!("--kubeconfig={kubeconfig}"),
-            format!("--authentication-kubeconfig={kubeconfig}"),
-            format!("--authorization-kubeconfig={kubeconfig}"),
-        ]);
-        command
-    })?;
     let wardle = "wardle.example.com/v1alpha1";
     let sample = Store {
         name: "sample-apiserver, Flunder",

@@ -125,6 +125,14 @@ impl Client {
         client
     }
 
+    /// As the same user to another server, `https://…`, whose certificate is of the same authority.
+    pub(crate) fn at(&self, url: &str) -> Client {
+        Client {
+            address: url.trim_start_matches("https://").to_owned(),
+            ..self.clone()
+        }
+    }
+
     /// The same server, without any certificate or header.
     pub(crate) fn anonymous(&self) -> Client {
         Client {

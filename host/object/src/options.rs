@@ -95,7 +95,7 @@ pub struct ListOptions {
     pub resource_version_match: Option<ResourceVersionMatch>,
     /// A watch's lifetime in seconds, or a list's time limit. None or 0: the server's choice.
     pub timeout_seconds: Option<u32>,
-    /// At most so many items a page. 0: all.
+    /// At most so many items a page. 0: all, as of any list at version `0`.
     pub limit: usize,
     /// The token of an earlier page.
     pub continue_token: Option<String>,
@@ -119,7 +119,7 @@ impl ListOptions {
     /// The same.
     pub fn read(query: &Query, watch: bool) -> Result<Self, Status> {
         let text_match = query.get("resourceVersionMatch");
-        let options = Self {
+        let mut options = Self {
             label_selector: query.get("labelSelector").parse()?,
             field_selector: query.get("fieldSelector").parse()?,
             watch,
@@ -146,6 +146,10 @@ impl ListOptions {
         };
         check("ListOptions", causes)?;
         options.check_version()?;
+        // As kube-apiserver's watch cache, which answers a list at any version whole (`computeListLimit`).
+        if options.resource_version.as_deref() == Some("0") {
+            options.limit = 0;
+        }
         Ok(options)
     }
 
@@ -577,6 +581,13 @@ mod tests {
             ),
             Ok(ListOptions::default())
         );
+    }
+
+    #[test]
+    fn a_list_at_any_version_has_no_pages() {
+        assert_eq!(list("resourceVersion=0&limit=2").unwrap().limit, 0);
+        assert_eq!(list("resourceVersion=1&limit=2").unwrap().limit, 2);
+        assert_eq!(list("limit=2").unwrap().limit, 2);
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub use serve::{Entry, EntryPage, Serve, ServeRequest};
 pub use served::{ServedResource, ServedSettings};
 pub use stored::{
     Namespace, Namespaces, Rules, Storage, StoreNamespaces, StoredResource, StoredUpstream,
+    duplicate_fields,
 };
 pub use stream::follow;
 pub use view::{Mode, Security, ViewResource, ViewSettings};

@@ -28,7 +28,8 @@ impl Selection {
         fields: FieldSelector,
         selectable: &Fields,
     ) -> Result<Self, Status> {
-        fields.check_fields(selectable.names())?;
+        // That what has no namespace is not selected by it, is the server's check: here it selects nothing.
+        fields.check_fields(true, selectable.names())?;
         Ok(Self {
             namespace: namespace.map(Into::into),
             labels,

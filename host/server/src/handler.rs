@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::authn::{Credentials, FRONT_PROXY, X509, impersonate};
 use crate::body::Body;
 use crate::connection::Peer;
+use crate::encoding::error_format;
 use crate::metrics::{Metrics, RequestLabels};
 use crate::request::{RequestInfo, Target, discard};
 use crate::{authz, limits, paths, respond, verbs};
@@ -78,7 +79,7 @@ where
         if status.code >= 500 {
             tracing::warn!(method = %asked.parts.method, path = asked.path(), code = status.code, %status, "request failed");
         }
-        respond::error(&status)
+        respond::error(&status, error_format(&asked.parts.headers))
     });
     respond::complete(&mut response, &audit_id);
     app.metrics.answered(&asked.labels, &response, began);

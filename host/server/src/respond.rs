@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use joinery_object::Status;
 
 use crate::body::Body;
+use crate::encoding::{Format, yaml};
 
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 const NOSNIFF: (HeaderName, HeaderValue) = (
@@ -18,12 +19,18 @@ const WARNINGS_LIMIT: usize = 4096;
 /// One warning is cut after so many.
 const WARNING_LIMIT: usize = 256;
 
-/// The response of an error, as JSON whatever was accepted: a client that cannot read it at least has the code.
-pub(crate) fn error(status: &Status) -> Response<Body> {
-    let mut response = json(
-        StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-        status.to_json(),
-    );
+/// The response of an error. A client that cannot read it at least has the code.
+pub(crate) fn error(status: &Status, format: Format) -> Response<Body> {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let text = status.to_json();
+    let as_yaml = match format {
+        Format::Yaml => yaml(&text).ok(),
+        Format::Json => None,
+    };
+    let mut response = match as_yaml {
+        Some(yaml) => with_type(code, "application/yaml", yaml),
+        None => json(code, text),
+    };
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
@@ -102,13 +109,20 @@ mod tests {
 
     #[test]
     fn an_error_has_its_code_its_advice_and_a_json_body() {
-        let response = error(&Status::too_many_requests("later", 3));
+        let response = error(&Status::too_many_requests("later", 3), Format::Json);
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()[RETRY_AFTER], "3");
         assert!(!response.headers().contains_key("x-content-type-options"));
-        let response = error(&Status::forbidden_path("no"));
+        let response = error(&Status::forbidden_path("no"), Format::Json);
         assert_eq!(response.headers()["x-content-type-options"], "nosniff");
         assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
+    }
+
+    #[test]
+    fn an_error_is_yaml_for_who_reads_that() {
+        let response = error(&Status::path_not_found(), Format::Yaml);
+        assert_eq!(response.status(), 404);
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/yaml");
     }
 
     #[test]

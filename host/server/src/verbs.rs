@@ -10,10 +10,10 @@ use futures::FutureExt as _;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Response, StatusCode};
 use joinery_object::{
-    DeleteOptions, FieldSelector, ListOptions, ObjectKey, PatchOptions, Status, WriteOptions,
-    default_field_manager,
+    DeleteOptions, FieldSelector, FieldValidation, ListOptions, ObjectKey, PatchOptions, Status,
+    WriteOptions, default_field_manager,
 };
-use joinery_resource::{Caller, Definition, List, PatchType, Resource, Written};
+use joinery_resource::{Caller, Definition, List, PatchType, Resource, Written, duplicate_fields};
 
 use self::apply::Apply;
 use crate::app::App;
@@ -102,7 +102,9 @@ fn check(definition: &Definition, path: &ResourcePath, verb: &str) -> Result<(),
     }
     if let Some(subresource) = &path.subresource {
         if !(definition.status_subresource && subresource == "status") {
-            return Err(Status::path_not_found());
+            // As of a custom resource: it is the object that has no such part.
+            let name = path.name.as_deref().unwrap_or_default();
+            return Err(Status::not_found(&path.gvr, name));
         }
         return match verb {
             "get" | "update" | "patch" => Ok(()),
@@ -271,6 +273,13 @@ impl Call<'_> {
         let written = match patch {
             PatchType::Apply => {
                 let configuration = to_json(body, BodyFormat::Yaml)?;
+                let twice = duplicate_fields(&configuration);
+                let validation = options.write.field_validation;
+                if validation == FieldValidation::Strict && !twice.is_empty() {
+                    let twice = twice.join(", ");
+                    let message = format!("error strict decoding YAML: {twice}");
+                    return Err(Status::bad_request(message));
+                }
                 let apply = Apply {
                     resource: &*self.resource,
                     authorizer: &*self.app.authorizer,
@@ -283,7 +292,11 @@ impl Call<'_> {
                         .attributes(self.asked.path(), &self.asked.query),
                     options: &options,
                 };
-                apply.run(configuration).await?
+                let mut written = apply.run(configuration).await?;
+                if validation == FieldValidation::Warn {
+                    written.warnings.extend(twice);
+                }
+                written
             }
             // Whether it is a patch is the patch's own concern, and so is the error.
             PatchType::Json | PatchType::Merge | PatchType::Strategic => {
@@ -330,9 +343,10 @@ impl Call<'_> {
         let watch = self.asked.info.verb == "watch";
         let mut options = ListOptions::read(&self.asked.query, watch)?;
         let selectable = self.definition.selectable_fields.iter();
-        options
-            .field_selector
-            .check_fields(selectable.map(|path| path.trim_start_matches('.')))?;
+        options.field_selector.check_fields(
+            self.definition.namespaced,
+            selectable.map(|path| path.trim_start_matches('.')),
+        )?;
         // Only the deprecated paths of watches have a name here.
         if let Some(name) = &self.path.name {
             let selected = options.field_selector.requires_exact_match("metadata.name");

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::client;
 
 /// An answer, as a client sees it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub(super) code: u16,
     /// Those of [`HEADERS`] that are there; all values of one.
@@ -16,7 +16,7 @@ pub(super) struct Answer {
 }
 
 /// A body in the form in which it is compared.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Body {
     Json(Value),
     /// The frames of a watch.

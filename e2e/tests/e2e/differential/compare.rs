@@ -5,12 +5,25 @@ use serde_json::Value;
 use super::answer::{Answer, Body};
 
 /// One part of an answer that differs.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Difference {
     /// `code`, a header's name, or the path in the body, with `*` for an index.
     pub(super) part: String,
     pub(super) go: String,
     pub(super) ours: String,
+}
+
+impl Difference {
+    /// Whether it is this part of the answer, or below it.
+    pub(super) fn is_within(&self, part: &str) -> bool {
+        let below = self.part.strip_prefix(part);
+        below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Whether one is the other's part or has it.
+    pub(super) fn overlaps(&self, other: &Difference) -> bool {
+        self.is_within(&other.part) || other.is_within(&self.part)
+    }
 }
 
 /// All of them.
@@ -31,7 +44,10 @@ pub(super) fn differences(go: &Answer, ours: &Answer) -> Vec<Difference> {
     for name in names {
         let (go, ours) = (go.headers.get(name), ours.headers.get(name));
         if go != ours {
-            note(name, format!("{go:?}"), format!("{ours:?}"));
+            let show = |values: Option<&Vec<String>>| {
+                values.map_or_else(|| NOTHING.to_owned(), |values| values.join("; "))
+            };
+            note(name, show(go), show(ours));
         }
     }
     match (&go.body, &ours.body) {
@@ -46,6 +62,8 @@ pub(super) fn differences(go: &Answer, ours: &Answer) -> Vec<Difference> {
     }
     found
 }
+
+const NOTHING: &str = "nothing";
 
 fn walk(path: &str, go: Option<&Value>, ours: Option<&Value>, found: &mut Vec<Difference>) {
     match (go, ours) {
@@ -75,7 +93,7 @@ fn walk(path: &str, go: Option<&Value>, ours: Option<&Value>, found: &mut Vec<Di
 }
 
 fn text(value: Option<&Value>) -> String {
-    let text = value.map_or_else(|| "nothing".to_owned(), Value::to_string);
+    let text = value.map_or_else(|| NOTHING.to_owned(), Value::to_string);
     cut(&text)
 }
 
@@ -93,19 +111,24 @@ fn cut(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }
 
-#[test]
-fn each_part_that_differs_is_named() {
-    let answer = |code, body| Answer {
-        code,
-        headers: Default::default(),
-        body: Body::Json(body),
-    };
-    let go = answer(200, serde_json::json!({"a": [{"b": 1}], "c": 1}));
-    let ours = answer(201, serde_json::json!({"a": [{"b": 2}], "d": 1}));
-    let parts: Vec<_> = differences(&go, &ours)
-        .into_iter()
-        .map(|d| d.part)
-        .collect();
-    assert_eq!(parts, ["code", "body/a/*/b", "body/c", "body/d"]);
-    assert!(differences(&go, &go).is_empty());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_that_differs_is_named() {
+        let answer = |code, body| Answer {
+            code,
+            headers: Default::default(),
+            body: Body::Json(body),
+        };
+        let go = answer(200, serde_json::json!({"a": [{"b": 1}], "c": 1}));
+        let ours = answer(201, serde_json::json!({"a": [{"b": 2}], "d": 1}));
+        let found = differences(&go, &ours);
+        let parts: Vec<_> = found.iter().map(|d| d.part.as_str()).collect();
+        assert_eq!(parts, ["code", "body/a/*/b", "body/c", "body/d"]);
+        assert!(differences(&go, &go).is_empty());
+        assert!(found[1].is_within("body/a") && found[1].is_within("body"));
+        assert!(!found[1].is_within("body/a/*/b/c") && !found[1].is_within("bod"));
+    }
 }

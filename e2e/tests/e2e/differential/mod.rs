@@ -1,5 +1,6 @@
-//! The differential test: one recorded set of requests, played in one run to custom resources of the real kube-apiserver and to ours of the
-//! same schema. What differs is a fault, or stands in docs/differences.md with its reason; what stands there must differ.
+//! The differential test: one recorded set of requests, played in one run to custom resources of the real kube-apiserver, to ours of the
+//! same schema, and to Flunders of sample-apiserver. What differs is a fault, or stands in docs/differences.md with its reason; what
+//! stands there must differ.
 //!
 //! The requests are in `requests/*.http`, each file a scenario with a namespace of its own; `request.rs` says how to read them.
 
@@ -10,43 +11,53 @@ mod normalise;
 mod peer;
 mod player;
 mod request;
+mod sample;
 mod target;
 
-use std::fmt::Write as _;
 use std::thread;
 
+use self::answer::Answer;
 use self::compare::{Difference, differences};
-use self::listed::Listed;
+use self::listed::{Against, Listed, Met};
 use self::player::play;
 use self::request::scenarios;
+use self::sample::{Sample, without_schema};
 use self::target::Target;
 use crate::client::Client;
 use crate::shared::cluster;
 
 /// The recorded set must not shrink unseen.
-const AT_LEAST: usize = 300;
+const AT_LEAST: usize = 680;
+/// So many of it fit sample-apiserver.
+const AT_LEAST_SAMPLED: usize = 450;
 
 #[test]
-fn stored_resources_answer_as_custom_resources_of_kube_apiserver_do() {
+fn stored_resources_answer_as_go_does() {
     let environment = cluster();
     let _gate = environment.in_common();
     let root = environment.workspace().root();
     let scenarios = scenarios(&root.join("e2e/tests/e2e/differential/requests"));
-    let requests: usize = scenarios
-        .iter()
-        .map(|scenario| scenario.requests.len())
-        .sum();
+    let all = scenarios.iter().flat_map(|scenario| &scenario.requests);
+    let (requests, fitting) = (
+        all.clone().count(),
+        all.filter(|request| request.fits_any_schema()).count(),
+    );
     assert!(requests >= AT_LEAST, "only {requests} requests");
+    assert!(fitting >= AT_LEAST_SAMPLED, "only {fitting} fit");
     let mut listed = Listed::read(&root.join("docs/differences.md"));
 
+    let sample = Sample::start(environment);
     let admin = Client::admin(environment);
     let peer = peer::Peer::create(&admin);
-    let targets = [
+    let mut targets = vec![
         Target::peer(admin.clone()),
         Target::aggregated(admin.clone()),
         Target::direct(Client::direct(environment)),
     ];
-    let mut report = String::new();
+    if let Some(sample) = &sample {
+        sample.wait();
+        targets.push(Target::sample(sample.client.clone()));
+    }
     thread::scope(|scope| {
         let running: Vec<_> = scenarios
             .iter()
@@ -59,45 +70,59 @@ fn stored_resources_answer_as_custom_resources_of_kube_apiserver_do() {
             })
             .collect();
         for (scenario, played) in running {
-            let [go, aggregated, direct] = played
+            let mut played = played
                 .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .collect::<Vec<_>>()
-                .try_into()
-                .unwrap();
-            for ((request, go), (aggregated, direct)) in scenario
-                .requests
-                .iter()
-                .zip(&go)
-                .zip(aggregated.iter().zip(&direct))
-            {
+                .map(|thread| thread.join().unwrap().into_iter());
+            let [mut custom, mut aggregated, mut direct] =
+                std::array::from_fn(|_| played.next().unwrap());
+            let mut sampled = played.next();
+            for request in &scenario.requests {
                 let name = format!("{}: {}", scenario.name, request.title);
-                let mut unlisted = |ours| -> Vec<Difference> {
-                    let found = differences(go, ours).into_iter();
-                    found
-                        .filter(|found| !listed.covers(&name, &found.part))
-                        .collect()
-                };
-                let direct = unlisted(direct);
-                report += &describe(&name, &direct);
-                let mut aggregated = unlisted(aggregated);
-                aggregated.retain(|difference| !direct.contains(difference));
-                report += &describe(&format!("{name}, through the aggregator"), &aggregated);
+                let [custom, aggregated, direct] = [&mut custom, &mut aggregated, &mut direct]
+                    .map(|answers| answers.next().unwrap());
+                let met = against_custom(&custom, &direct, &aggregated);
+                listed.note(Against::CustomResources, &name, met);
+                let sampled = sampled.as_mut().map(|answers| answers.next().unwrap());
+                if let Some(sampled) = sampled.filter(|_| request.fits_any_schema()) {
+                    let met = against_sample(&sampled, &custom, &direct);
+                    listed.note(Against::SampleApiserver, &name, met);
+                }
             }
         }
     });
     drop(peer);
-    report += &listed.unseen();
+    if std::env::var("JOINERY_WRITE_DIFFERENCES").is_ok_and(|value| value == "1") {
+        listed.write();
+        return;
+    }
+    let report = listed.report(sample.is_some());
     assert!(report.is_empty(), "of {requests} requests:\n{report}");
 }
 
-fn describe(request: &str, differences: &[Difference]) -> String {
-    if differences.is_empty() {
-        return String::new();
+/// Where the host's own answer differs, and where it does only through the aggregator.
+fn against_custom(custom: &Answer, direct: &Answer, aggregated: &Answer) -> Vec<Met> {
+    let mut all = differences(custom, direct);
+    for difference in differences(custom, aggregated) {
+        if !all.contains(&difference) {
+            all.push(difference);
+        }
     }
-    let mut report = format!("\n{request}\n");
-    for Difference { part, go, ours } in differences {
-        let _ = writeln!(report, "  {part}\n    Go:   {go}\n    ours: {ours}");
-    }
-    report
+    let met = |difference| Met {
+        difference,
+        as_custom: false,
+    };
+    all.into_iter().map(met).collect()
+}
+
+fn against_sample(sampled: &Answer, custom: &Answer, direct: &Answer) -> Vec<Met> {
+    let [sampled, custom, direct] = [sampled, custom, direct].map(without_schema);
+    let otherwise = differences(&custom, &direct);
+    let met = |difference: Difference| Met {
+        as_custom: !otherwise.iter().any(|other| other.overlaps(&difference)),
+        difference,
+    };
+    differences(&sampled, &direct)
+        .into_iter()
+        .map(met)
+        .collect()
 }

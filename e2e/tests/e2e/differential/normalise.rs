@@ -58,6 +58,7 @@ fn walk(value: &mut Value, key: &str, names: &Names, text: &impl Fn(&str) -> Str
                 members.remove("continue");
             }
             several_causes(members);
+            sort_resources(members, names);
             // They are sorted by time, in seconds.
             if let Some(Value::Array(owners)) = members.get_mut("managedFields") {
                 owners.sort_by_key(|owner| {
@@ -86,10 +87,33 @@ fn several_causes(status: &mut serde_json::Map<String, Value>) {
         return;
     }
     causes.sort_by_key(Value::to_string);
+    // Go validates metadata twice, and tells each cause twice; the message has it once.
+    causes.dedup();
+    if causes.len() < 2 {
+        return;
+    }
     if let Some(Value::String(message)) = status.get_mut("message")
         && let Some((what, _)) = message.split_once(" is invalid: ")
     {
         *message = format!("{what} is invalid: …");
+    }
+}
+
+/// Discovery lists resources in the order of a map, and besides those that are compared whatever else its group has.
+fn sort_resources(list: &mut serde_json::Map<String, Value>, names: &Names) {
+    let Some(Value::Array(resources)) = list.get_mut("resources") else {
+        return;
+    };
+    let name = |resource: &Value| resource["name"].as_str().unwrap_or_default().to_owned();
+    resources.retain(|resource| {
+        let name = name(resource);
+        let own = name.split('/').next().unwrap_or_default();
+        own == names.plural || own == names.cluster_plural
+    });
+    resources.sort_by_key(name);
+    // Two resources of one cluster cannot have the same.
+    for resource in resources.iter_mut().filter_map(Value::as_object_mut) {
+        resource.remove("shortNames");
     }
 }
 
@@ -134,11 +158,13 @@ fn is_generated(word: &str) -> bool {
 fn normalise_text(text: &str, names: &Names, namespace: &str) -> String {
     let Names {
         group,
+        version,
         kind,
         plural,
         cluster_kind,
         cluster_plural,
         token,
+        member,
         ..
     } = *names;
     let mut text = text.replace(namespace, "NAMESPACE");
@@ -150,6 +176,12 @@ fn normalise_text(text: &str, names: &Names, namespace: &str) -> String {
             .replace(kind, PEER.kind)
             .replace(cluster_plural, PEER.cluster_plural)
             .replace(plural, PEER.plural);
+    }
+    if *version != *PEER.version {
+        text = text.replace(version, PEER.version);
+    }
+    if *member != *PEER.member {
+        text = text.replace(&format!("spec.{member}"), &format!("spec.{}", PEER.member));
     }
     let text = text.replace(token, "self");
     let text = each_word(&text, |word| {
@@ -230,12 +262,14 @@ fn number_after(text: &str, before: &str) -> String {
 fn what_differs_from_run_to_run_is_taken_out() {
     let ours = Names {
         group: "aggregated.tasks.example.com",
+        version: "v1",
         kind: "CustomTask",
         plural: "customtasks",
         cluster_kind: "ClusterTask",
         cluster_plural: "clustertasks",
         token: "agg0",
         has_guest: true,
+        member: "priority",
     };
     for (text, expected) in [
         (

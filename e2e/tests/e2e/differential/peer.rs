@@ -151,6 +151,7 @@ fn definition(
                 "kind": kind,
                 "listKind": format!("{kind}List"),
                 "shortNames": [short],
+                "categories": ["alltasks"],
             },
             "versions": [{
                 "name": "v1",

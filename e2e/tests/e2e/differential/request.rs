@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Lines that begin with `//` before the first title are comments. `<<…>>` stands for what differs from one server to the next; see
-//! `target.rs`. The media type is one of the short words below, or as it is sent; without one a body is JSON.
+//! `target.rs`; `<<members N>>` and `<<spec N>>` are the same object elsewhere in other members. The media type is one of the short words below, or as it is sent; without one a body is JSON.
 
 use std::fs;
 use std::path::Path;
@@ -28,6 +28,27 @@ pub(super) struct Request {
     pub(super) path: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: String,
+}
+
+impl Request {
+    /// Whether it can be put to any resource with a spec. The others are about this schema, its status, or what has no namespace.
+    pub(super) fn fits_any_schema(&self) -> bool {
+        const OF_THE_SCHEMA: [&str; 10] = [
+            "priority",
+            "deadline",
+            "details",
+            "taskState",
+            "clusterTaskRef",
+            "conditions",
+            "suspended",
+            "/status",
+            "<<chead>>",
+            // It is large by a field.
+            "/large",
+        ];
+        let names = |text: &str| OF_THE_SCHEMA.iter().any(|word| text.contains(word));
+        !names(&self.path) && !names(&self.body)
+    }
 }
 
 /// All scenarios of a folder.

@@ -14,6 +14,7 @@ pub(super) struct Target {
 #[derive(Clone)]
 pub(super) struct Names {
     pub(super) group: &'static str,
+    pub(super) version: &'static str,
     pub(super) kind: &'static str,
     pub(super) plural: &'static str,
     pub(super) cluster_kind: &'static str,
@@ -22,30 +23,57 @@ pub(super) struct Names {
     pub(super) token: &'static str,
     /// The guest writes conditions of its own.
     pub(super) has_guest: bool,
+    /// A member of the spec that takes a digit.
+    pub(super) member: &'static str,
 }
 
 /// Of the custom resources.
 pub(super) const PEER: Names = Names {
     group: "peer.tasks.example.com",
+    version: "v1",
     kind: "PeerTask",
     plural: "peertasks",
     cluster_kind: "PeerClusterTask",
     cluster_plural: "peerclustertasks",
     token: "pee0",
     has_guest: false,
+    member: "priority",
 };
 
 const OURS: Names = Names {
     group: "aggregated.tasks.example.com",
+    version: "v1",
     kind: "CustomTask",
     plural: "customtasks",
     cluster_kind: "ClusterTask",
     cluster_plural: "clustertasks",
     token: "agg0",
     has_guest: true,
+    member: "priority",
+};
+
+/// Of sample-apiserver, whose Go types are its own.
+pub(super) const SAMPLE: Names = Names {
+    group: "wardle.example.com",
+    version: "v1alpha1",
+    kind: "Flunder",
+    plural: "flunders",
+    cluster_kind: "Fischer",
+    cluster_plural: "fischers",
+    token: "smp0",
+    has_guest: false,
+    member: "reference",
 };
 
 impl Target {
+    /// sample-apiserver, asked directly.
+    pub(super) fn sample(client: Client) -> Target {
+        Target {
+            client,
+            names: SAMPLE,
+        }
+    }
+
     /// kube-apiserver's own.
     pub(super) fn peer(client: Client) -> Target {
         Target {
@@ -115,6 +143,7 @@ impl<'a> Values<'a> {
     fn value(&self, holder: &str) -> String {
         let Names {
             group,
+            version,
             kind,
             plural,
             cluster_kind,
@@ -124,32 +153,60 @@ impl<'a> Values<'a> {
         } = self.names;
         match holder {
             "group" => (*group).to_owned(),
+            "gv" => format!("{group}/{version}"),
             "ns" => self.namespace.to_owned(),
             "me" => (*token).to_owned(),
             "Custom" => (*kind).to_owned(),
             "Cluster" => (*cluster_kind).to_owned(),
-            "api" => format!("/apis/{group}/v1"),
+            "api" => format!("/apis/{group}/{version}"),
             "plural" => (*plural).to_owned(),
             "clusterplural" => (*cluster_plural).to_owned(),
             // The collection of this scenario's namespace, those of all, and those that have none.
-            "custom" => format!("/apis/{group}/v1/namespaces/{}/{plural}", self.namespace),
-            "everywhere" => format!("/apis/{group}/v1/{plural}"),
-            "cluster" => format!("/apis/{group}/v1/{cluster_plural}"),
+            "custom" => format!(
+                "/apis/{group}/{version}/namespaces/{}/{plural}",
+                self.namespace
+            ),
+            "everywhere" => format!("/apis/{group}/{version}/{plural}"),
+            "cluster" => format!("/apis/{group}/{version}/{cluster_plural}"),
             // The first members of an object.
-            "head" => format!(r#""apiVersion":"{group}/v1","kind":"{kind}""#),
-            "chead" => format!(r#""apiVersion":"{group}/v1","kind":"{cluster_kind}""#),
-            "spec" => r#""spec":{"priority":1,"deadline":"2099-01-01T00:00:00Z"}"#.to_owned(),
-            _ => match holder
-                .strip_prefix("repeat ")
-                .map(|rest| rest.rsplit_once(' ').unwrap())
-            {
-                Some((text, times)) => text.repeat(times.parse().unwrap()),
-                None => self
-                    .seen
-                    .get(holder)
-                    .cloned()
-                    .unwrap_or_else(|| format!("no-{}", holder.replace(' ', "-"))),
-            },
+            "head" => format!(r#""apiVersion":"{group}/{version}","kind":"{kind}""#),
+            "chead" => format!(r#""apiVersion":"{group}/{version}","kind":"{cluster_kind}""#),
+            "spec" => format!(r#""spec":{{{}}}"#, self.spec("1")),
+            "yaml spec" => format!("spec: {{{}}}", self.spec("1")),
+            _ => self.value_of_two(holder).unwrap_or_else(|| {
+                let seen = self.seen.get(holder).cloned();
+                seen.unwrap_or_else(|| format!("no-{}", holder.replace(' ', "-")))
+            }),
         }
+    }
+
+    fn value_of_two(&self, holder: &str) -> Option<String> {
+        let (what, rest) = holder.split_once(' ')?;
+        Some(match what {
+            "spec" => format!(r#""spec":{{{}}}"#, self.spec(rest)),
+            "members" => self.members(rest),
+            "repeat" => {
+                let (text, times) = rest.rsplit_once(' ').unwrap();
+                text.repeat(times.parse().unwrap())
+            }
+            _ => return None,
+        })
+    }
+
+    /// A valid spec that differs with the digit.
+    fn spec(&self, digit: &str) -> String {
+        let members = self.members(digit);
+        if self.names.member == SAMPLE.member {
+            return members;
+        }
+        format!(r#"{members},"deadline":"2099-01-01T00:00:00Z""#)
+    }
+
+    fn members(&self, digit: &str) -> String {
+        let member = self.names.member;
+        if member == SAMPLE.member {
+            return format!(r#""{member}":"{digit}""#);
+        }
+        format!(r#""{member}":{digit}"#)
     }
 }

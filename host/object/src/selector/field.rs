@@ -72,16 +72,17 @@ impl FieldSelector {
             .map(|r| r.value.as_str())
     }
 
-    /// Refuses fields other than `metadata.name`, `metadata.namespace` and the resource's own.
+    /// Refuses fields other than `metadata.name`, `metadata.namespace` of what has one, and the resource's own.
     ///
     /// # Errors
     /// Names the unknown field and the known ones; a 400.
     pub fn check_fields<'a>(
         &self,
+        namespaced: bool,
         selectable: impl IntoIterator<Item = &'a str>,
     ) -> Result<(), SelectorError> {
-        let known: Vec<&str> = ["metadata.name", "metadata.namespace"]
-            .into_iter()
+        let known: Vec<&str> = std::iter::once("metadata.name")
+            .chain(namespaced.then_some("metadata.namespace"))
             .chain(selectable)
             .collect();
         match self.0.iter().find(|r| !known.contains(&r.field.as_str())) {
@@ -286,14 +287,27 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_namespace_is_not_selected_by_it() {
+        let by_namespace = parse("metadata.namespace=a");
+        assert_eq!(by_namespace.check_fields(true, []), Ok(()));
+        assert_eq!(
+            by_namespace
+                .check_fields(false, [])
+                .unwrap_err()
+                .to_string(),
+            "\"metadata.namespace\" is not a known field selector: only \"metadata.name\""
+        );
+    }
+
+    #[test]
     fn unknown_fields_are_named_beside_the_known_ones() {
         assert_eq!(
-            parse("spec.priority=1").check_fields(["spec.priority"]),
+            parse("spec.priority=1").check_fields(true, ["spec.priority"]),
             Ok(())
         );
         assert_eq!(
             parse("spec.x=1")
-                .check_fields(["spec.priority"])
+                .check_fields(true, ["spec.priority"])
                 .unwrap_err()
                 .to_string(),
             "\"spec.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\", \

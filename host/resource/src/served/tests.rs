@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use joinery_object::GroupVersionResource;
+use joinery_object::{FieldValidation, GroupVersionResource};
 use joinery_schema::Columns;
 use serde_json::{Value, json};
 
@@ -318,4 +318,74 @@ async fn a_delete_keeps_to_its_preconditions() {
             .removed
     );
     assert!(list(&resource).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_comes_twice_is_told_as_of_stored_objects() {
+    let (_, resource) = served(Texts::default());
+    let owner = r#"{"apiVersion":"v1","kind":"K","name":"n","uid":"u","controller":true}"#;
+    let twice = |name: &str| {
+        let object = format!(
+            r#"{{"metadata":{{"name":"{name}","ownerReferences":[{owner},{owner}]}},"spec":{{"text":"1","text":"2"}}}}"#
+        );
+        Bytes::from(object)
+    };
+    let strictly = |field_validation| WriteOptions {
+        field_validation,
+        ..WriteOptions::default()
+    };
+    let (warn, strict) = (
+        strictly(FieldValidation::Warn),
+        strictly(FieldValidation::Strict),
+    );
+    let create = |name: &str, options| {
+        let (resource, body) = (&resource, twice(name));
+        async move {
+            resource
+                .create(&host(), Some("ns"), None, body, options)
+                .await
+        }
+    };
+    let refused = create("a", &strict).await.unwrap_err();
+    assert_eq!(refused.code, 400);
+    assert!(
+        refused.message.ends_with("duplicate field \"spec.text\""),
+        "{refused}"
+    );
+    let made = create("a", &warn).await.unwrap();
+    assert_eq!(made.warnings.len(), 2, "{:?}", made.warnings);
+    assert_eq!(made.warnings[0], "duplicate field \"spec.text\"");
+
+    let update = |options| {
+        let (resource, body) = (&resource, twice("a"));
+        async move {
+            let key = key("a");
+            resource.update(&host(), &key, None, body, options).await
+        }
+    };
+    assert_eq!(update(&strict).await.unwrap_err().code, 400);
+    assert_eq!(update(&warn).await.unwrap().warnings.len(), 2);
+
+    let patch = |patch, body: &'static str, write: &WriteOptions| {
+        let (resource, write) = (&resource, write.clone());
+        async move {
+            let options = PatchOptions {
+                write,
+                ..PatchOptions::default()
+            };
+            let (caller, key) = (host(), key("a"));
+            let body = Bytes::from_static(body.as_bytes());
+            resource
+                .patch(&caller, &key, None, patch, body, &options)
+                .await
+        }
+    };
+    let merge = r#"{"spec":{"text":"3","text":"4"}}"#;
+    let refused = patch(PatchType::Merge, merge, &strict).await;
+    assert_eq!(refused.unwrap_err().code, 422);
+    let patched = patch(PatchType::Merge, merge, &warn).await.unwrap();
+    assert_eq!(patched.warnings, ["duplicate field \"spec.text\""]);
+    let operations = r#"[{"op":"replace","path":"/spec/text","value":"5","more":1}]"#;
+    let patched = patch(PatchType::Json, operations, &warn).await.unwrap();
+    assert_eq!(patched.warnings, ["json patch unknown field \"[0].more\""]);
 }

@@ -29,7 +29,7 @@ impl Shared {
     ) -> Result<Written, Status> {
         let definition = &current.definition;
         let mut decoded = decode::body(definition, body)?;
-        if !decoded.meta.resource_version.is_empty() {
+        if !matches!(decoded.meta.resource_version.as_str(), "" | "0") {
             return Err(Status::bad_request(
                 "resourceVersion should not be set on objects to be created",
             ));
@@ -51,12 +51,17 @@ impl Shared {
             decode::check_key(&decoded.meta, &ObjectKey::new(namespace, name))?;
         }
         metadata::wipe(&mut decoded.value);
-        let warnings = normalize(current, &mut decoded.value, options.field_validation)?;
-        let mut causes = decoded.meta.causes(&Rules::default());
-        if decoded.meta.name.is_empty() {
-            let detail = "name or generateName is required";
-            causes.push(Cause::required("metadata.name", detail));
-        }
+        let strict = std::mem::take(&mut decoded.duplicates);
+        let mut warnings = normalize(
+            current,
+            &mut decoded.value,
+            strict,
+            options.field_validation,
+            false,
+        )?;
+        warnings.extend(decoded.dedup_owners()?);
+        warnings.extend(decoded.meta.finalizer_warnings(&[]));
+        let causes = decoded.meta.causes(&Rules::default());
         validate(current, &decoded.value, causes)?;
         if let Some(namespace) = namespace {
             let name = &decoded.meta.name;
@@ -98,7 +103,7 @@ impl Shared {
         }
         let etag = Some(etag).filter(|_| !unconditional);
         let before = serde_json::from_slice(&before.bytes()).map_err(Status::internal)?;
-        self.change(current, caller, key, decoded, &before, etag, options)
+        self.change(current, caller, key, decoded, &before, etag, options, false)
             .await
     }
 
@@ -133,7 +138,8 @@ impl Shared {
             if !patched.is_object() {
                 return Err(Status::unprocessable("the patch leaves no object"));
             }
-            let decoded = decode::object(&current.definition, patched)?;
+            let mut decoded = decode::object(&current.definition, patched)?;
+            decoded.duplicates = decode::strict_of_patch(patch, body);
             decode::check_key(&decoded.meta, key)?;
             let version = object.resource_version().to_string();
             if decoded.meta.resource_version != version {
@@ -141,7 +147,7 @@ impl Shared {
             }
             let etag = Some(etag);
             match self
-                .change(current, caller, key, decoded, &before, etag, options)
+                .change(current, caller, key, decoded, &before, etag, options, true)
                 .await
             {
                 Err(status) if status.is(reason::CONFLICT) && attempt < ATTEMPTS => {}
@@ -163,6 +169,7 @@ impl Shared {
         before: &Value,
         etag: Option<String>,
         options: &WriteOptions,
+        is_patch: bool,
     ) -> Result<Written, Status> {
         let definition = &current.definition;
         let namespace = key.namespace.as_deref();
@@ -175,10 +182,14 @@ impl Shared {
             );
             return Err(Status::conflict(&definition.gvr, &key.name, &message));
         }
+        let repeated = decoded.dedup_owners()?;
         let mut object = decoded.value;
         metadata::carry_over(&mut object, before);
         decode::members(&mut object["metadata"]).remove("resourceVersion");
-        let warnings = normalize(current, &mut object, options.field_validation)?;
+        let (strict, validation) = (decoded.duplicates, options.field_validation);
+        let mut warnings = normalize(current, &mut object, strict, validation, is_patch)?;
+        warnings.extend(repeated);
+        warnings.extend(decoded.meta.finalizer_warnings(&old.finalizers));
         validate(current, &object, decoded.meta.causes(&Rules::default()))?;
         let ticket = self.observed.ticket();
         let request = Self::request(current, caller, namespace, options.dry_run);
@@ -268,15 +279,21 @@ fn text(object: &Value) -> Result<Bytes, Status> {
     Ok(text.into())
 }
 
-/// Fills in defaults and drops unknown fields; gives the warnings about these.
+/// Fills in defaults and drops unknown fields; gives the warnings about these, and about what else is `strict` to be refused.
 fn normalize(
     current: &Current,
     object: &mut Value,
+    strict: Vec<String>,
     validation: FieldValidation,
+    is_patch: bool,
 ) -> Result<Vec<String>, Status> {
     current.schema.default(object);
-    let unknown = current.schema.prune(object);
+    let mut unknown = strict;
+    unknown.extend(current.schema.prune(object));
     match validation {
+        FieldValidation::Strict if is_patch => {
+            crate::stored::refuse_unknown_in_patch(object, unknown)
+        }
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Warn => Ok(unknown),
         FieldValidation::Strict if unknown.is_empty() => Ok(unknown),

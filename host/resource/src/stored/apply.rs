@@ -1,7 +1,8 @@
 //! Server-side apply, and who owns the fields that any write changes.
 //!
 //! Follows k8s.io/apiserver/pkg/endpoints/handlers (patch.go, fieldmanager). Otherwise is: a uid or resourceVersion in
-//! the configuration is compared before anything is merged, and does not get into kubectl's last-applied annotation.
+//! the configuration is compared before anything is merged (a conflict of fields is not told beside another uid), and does
+//! not get into kubectl's last-applied annotation.
 
 use std::borrow::Cow;
 
@@ -106,7 +107,7 @@ impl StoredResource {
         configuration: &Configuration,
         writer: &Writer<'_>,
     ) -> Result<Value, Status> {
-        current.check_uid(self, configuration.uid.as_deref())?;
+        self.refuse_other_uid(generation, current, configuration.uid.as_deref())?;
         match &configuration.resource_version {
             Some(version) if *version != current.revision.to_string() => {
                 return Err(Status::modified(self.gvr(), &key.name));
@@ -128,7 +129,7 @@ impl StoredResource {
     /// Creates the object that a manager wants. None: there has come to be one.
     ///
     /// # Errors
-    /// 409 if the configuration is about an object that there is already, and those of a create.
+    /// 409 if the configuration is about a certain object, by its uid, and those of a create. ⚠ A resourceVersion does not count.
     pub(super) async fn apply_new(
         &self,
         caller: &Caller,
@@ -142,9 +143,6 @@ impl StoredResource {
                 "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             );
             return Err(Status::conflict(self.gvr(), &key.name, &message));
-        }
-        if configuration.resource_version.is_some() {
-            return Err(Status::modified(self.gvr(), &key.name));
         }
         let Configuration { value, force, .. } = configuration;
         let writer = writer(caller, None, options);

@@ -65,7 +65,7 @@ impl StoredResource {
         let mut strict = std::mem::take(&mut decoded.duplicates);
         strict.extend(Self::normalize(&generation, &mut decoded.value));
         let mut warnings = Self::judge_unknown(&generation, options.field_validation, strict)?;
-        warnings.extend(metadata::dedup_owners(&mut decoded.value));
+        warnings.extend(decoded.dedup_owners()?);
         warnings.extend(decoded.meta.finalizer_warnings(&[]));
         metadata::wipe(&mut decoded.value);
         if definition.status_subresource {

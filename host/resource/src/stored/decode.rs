@@ -4,9 +4,9 @@ use joinery_object::{ObjectKey, Status};
 use serde_json::{Map, Value};
 
 use super::duplicates::duplicates;
-use super::metadata::ObjectMeta;
+use super::metadata::{self, ObjectMeta};
 use super::metadata_types;
-use crate::resource::Definition;
+use crate::resource::{Definition, PatchType};
 
 /// An object as a client sent it, and its metadata as read.
 #[derive(Clone, Debug)]
@@ -16,6 +16,20 @@ pub(crate) struct Decoded {
     pub(crate) meta: ObjectMeta,
     /// The words about each member that the body has twice.
     pub(crate) duplicates: Vec<String>,
+}
+
+impl Decoded {
+    /// As [`metadata::dedup_owners`], and of what is read of the metadata too: what came twice is not judged twice.
+    ///
+    /// # Errors
+    /// None that a client causes: the metadata has been read before.
+    pub(crate) fn dedup_owners(&mut self) -> Result<Option<String>, Status> {
+        let warning = metadata::dedup_owners(&mut self.value);
+        if warning.is_some() {
+            self.meta = ObjectMeta::read(&self.value).map_err(Status::internal)?;
+        }
+        Ok(warning)
+    }
 }
 
 /// Reads a body. apiVersion and kind may be left out; if they are there they must be the resource's.
@@ -42,11 +56,33 @@ pub(crate) fn body(definition: &Definition, text: &[u8]) -> Result<Decoded, Stat
     Ok(decoded)
 }
 
-/// The words about each member that a text has twice.
-pub(super) fn duplicate_fields(text: &[u8]) -> Vec<String> {
+/// The words about each member that a JSON text has twice.
+pub fn duplicate_fields(text: &[u8]) -> Vec<String> {
     let paths = duplicates(text).into_iter();
     paths
         .map(|path| format!("duplicate field {path:?}"))
+        .collect()
+}
+
+/// The words about what a strict reader does not take in a patch that has been applied: members that come twice, and those that an
+/// operation of a JSON patch does not have.
+pub(crate) fn strict_of_patch(patch: PatchType, text: &[u8]) -> Vec<String> {
+    /// As `jsonPatchOp` of k8s.io/apiserver/pkg/endpoints/handlers/patch.go.
+    const OPERATION: [&str; 4] = ["op", "path", "from", "value"];
+    let mut words = duplicate_fields(text);
+    if patch != PatchType::Json {
+        return words;
+    }
+    let operations: Vec<Option<Map<String, Value>>> =
+        serde_json::from_slice(text).unwrap_or_default();
+    for (index, operation) in operations.iter().enumerate() {
+        let names = operation.iter().flat_map(Map::keys);
+        let unknown = names.filter(|name| !OPERATION.contains(&name.as_str()));
+        words.extend(unknown.map(|name| format!("unknown field \"[{index}].{name}\"")));
+    }
+    words
+        .into_iter()
+        .map(|words| format!("json patch {words}"))
         .collect()
 }
 
@@ -222,6 +258,23 @@ fn text(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_operation_of_a_json_patch_does_not_have_is_named() {
+        let patch = br#"[{"op":"add","path":"/a","path":"/b","value":{"x":1}},null,{"op":"remove","Path":"/a"}]"#;
+        assert_eq!(
+            strict_of_patch(PatchType::Json, patch),
+            [
+                "json patch duplicate field \"[0].path\"",
+                "json patch unknown field \"[2].Path\""
+            ]
+        );
+        assert_eq!(
+            strict_of_patch(PatchType::Merge, br#"{"a":1,"a":2,"op":3}"#),
+            ["duplicate field \"a\""]
+        );
+        assert!(strict_of_patch(PatchType::Json, b"null").is_empty());
+    }
 
     #[test]
     fn whole_numbers_are_written_as_integers() {

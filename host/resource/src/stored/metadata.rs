@@ -194,7 +194,7 @@ impl ObjectMeta {
     }
 
     /// What may become a problem: finalizers that two controllers could choose. `old` ones are no news.
-    pub(super) fn finalizer_warnings(&self, old: &[String]) -> Vec<String> {
+    pub(crate) fn finalizer_warnings(&self, old: &[String]) -> Vec<String> {
         /// Kubernetes' own.
         const STANDARD: [&str; 3] = [ORPHAN, FOREGROUND, "kubernetes"];
         let added: std::collections::BTreeSet<_> = self

@@ -28,10 +28,12 @@ mod update;
 mod upstream;
 mod write;
 
+pub use decode::duplicate_fields;
 pub use namespaces::{Namespace, Namespaces, StoreNamespaces};
 pub use resource::StoredResource;
 pub use rules::Rules;
 pub(crate) use rules::has_finalizers;
 pub use storage::Storage;
+pub(crate) use update::refuse_unknown_in_patch;
 pub use upstream::StoredUpstream;
 pub(crate) use write::strict_error;

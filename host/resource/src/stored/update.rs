@@ -17,7 +17,7 @@ use super::resource::{Generation, StoredResource};
 use super::storage::store_failure;
 use super::write::{ATTEMPTS, Outcome, object_at, strict_error, text, with_version};
 use crate::admit::{Operation, Review};
-use crate::resource::{Caller, Written};
+use crate::resource::{Caller, PatchType, Written};
 
 const STATUS: &str = "status";
 
@@ -266,10 +266,11 @@ impl StoredResource {
             }
         };
         match body {
-            Body::MergePatch(patch) => decoded.duplicates = decode::duplicate_fields(patch),
+            Body::MergePatch(patch) => {
+                decoded.duplicates = decode::strict_of_patch(PatchType::Merge, patch);
+            }
             Body::JsonPatch(patch) => {
-                let found = decode::duplicate_fields(patch).into_iter();
-                decoded.duplicates = found.map(|words| format!("json patch {words}")).collect();
+                decoded.duplicates = decode::strict_of_patch(PatchType::Json, patch);
             }
             _ => {}
         }
@@ -318,7 +319,7 @@ impl StoredResource {
         }
     }
 
-    fn refuse_other_uid(
+    pub(super) fn refuse_other_uid(
         &self,
         generation: &Generation,
         current: &Current,
@@ -417,7 +418,14 @@ fn patched(object: Value) -> Result<Value, Status> {
     }
 }
 
-fn refuse_unknown_in_patch(object: &Value, unknown: Vec<String>) -> Result<Vec<String>, Status> {
+/// What becomes of unknown fields in a patch that is read strictly.
+///
+/// # Errors
+/// 422 if there are any.
+pub(crate) fn refuse_unknown_in_patch(
+    object: &Value,
+    unknown: Vec<String>,
+) -> Result<Vec<String>, Status> {
     if unknown.is_empty() {
         return Ok(unknown);
     }

@@ -370,18 +370,23 @@ async fn a_uid_and_a_version_in_the_configuration_are_preconditions() {
         ),
         "{absent}"
     );
-    let absent = apply(&widgets, "me", with("a", "resourceVersion", "7")).await;
-    assert_eq!(absent.unwrap_err().code, 409);
+    let absent = apply(&widgets, "me", with("b", "resourceVersion", "7")).await;
+    assert!(absent.unwrap().created);
     let created = widgets.post(widget("a", json!({}))).await.unwrap().object;
     let current = created.resource_version().to_string();
-    for (member, wrong, right) in [
-        ("resourceVersion", "1", current.as_str()),
-        ("uid", "u", created.uid()),
+    for (member, wrong, right, refusal) in [
+        (
+            "resourceVersion",
+            "1",
+            current.as_str(),
+            (409, reason::CONFLICT),
+        ),
+        ("uid", "u", created.uid(), (422, reason::INVALID)),
     ] {
         let status = apply(&widgets, "me", with("a", member, wrong))
             .await
             .unwrap_err();
-        assert_eq!((status.code, &*status.reason), (409, reason::CONFLICT));
+        assert_eq!((status.code, &*status.reason), refusal);
         apply(&widgets, "me", with("a", member, right))
             .await
             .unwrap();

@@ -503,3 +503,21 @@ async fn cluster_scoped_objects_have_no_namespace() {
     assert_eq!(created.key(), &ObjectKey::new(None, "a"));
     assert!(value(&created)["metadata"]["namespace"].is_null());
 }
+
+#[tokio::test]
+async fn a_controller_that_is_named_twice_is_one_controller() {
+    let host = Host::start().await;
+    let widgets = host.widgets().await;
+    let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "K", "name": "n", "uid": uid, "controller": true});
+    let mut object = widget("a", json!({}));
+    object["metadata"]["ownerReferences"] = json!([owner("u"), owner("u")]);
+    let written = widgets.post(object.clone()).await.unwrap();
+    assert_eq!(written.warnings.len(), 1, "{:?}", written.warnings);
+    assert_eq!(
+        value(&written.object)["metadata"]["ownerReferences"],
+        json!([owner("u")])
+    );
+    object["metadata"]["name"] = "b".into();
+    object["metadata"]["ownerReferences"] = json!([owner("u"), owner("v")]);
+    assert_eq!(widgets.post(object).await.unwrap_err().code, 422);
+}

@@ -17,6 +17,10 @@ impl Cell {
         Self::Json(Bytes::from_static(b"null"))
     }
 
+    pub(super) fn is_null(&self) -> bool {
+        matches!(self, Self::Json(json) if json == "null")
+    }
+
     /// A whole number.
     #[must_use]
     pub fn integer(number: i64) -> Self {

@@ -243,11 +243,17 @@ impl Columns {
             return made(&serde_json::from_slice(object).unwrap_or_default());
         }
         let values = self.paths.first(object);
-        self.types
+        let mut cells: Vec<Cell> = self
+            .types
             .iter()
             .zip(values)
             .map(|(cell_type, value)| value.map_or_else(Cell::null, |v| cell(*cell_type, v)))
-            .collect()
+            .collect();
+        // Go takes the name from the metadata, which always has one: that of the empty object in a bookmark is empty.
+        if let Some(name) = cells.first_mut().filter(|cell| cell.is_null()) {
+            *name = Cell::text("");
+        }
+        cells
     }
 }
 
@@ -366,6 +372,13 @@ mod tests {
                 "{column_type:?} {path}"
             );
         }
+    }
+
+    #[test]
+    fn what_has_no_name_has_an_empty_one() {
+        let column = column(ColumnType::String, ".spec.text");
+        let found = cells(&[column], &json!({"metadata": {}}));
+        assert_eq!(found, ["\"\"", "null"]);
     }
 
     #[test]

@@ -98,6 +98,20 @@ pub(crate) enum Format {
     Yaml,
 }
 
+/// The format of an error: the first that the client can read, in whatever shape it wants objects, and JSON for who can read none.
+pub(crate) fn error_format(headers: &HeaderMap) -> Format {
+    const FORMATS: [(&str, Format); 2] = [
+        ("application/json", Format::Json),
+        ("application/yaml", Format::Yaml),
+    ];
+    let readable = |clause: &Clause| {
+        let mut formats = FORMATS.into_iter();
+        formats.find(|(media_type, _)| clause.accepts(media_type))
+    };
+    let first = clauses(headers).iter().find_map(readable);
+    first.map_or(Format::Json, |(_, format)| format)
+}
+
 /// The version of meta.k8s.io that a transformation is wanted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetaVersion {

@@ -7,7 +7,8 @@ mod pretty;
 mod table;
 
 pub(crate) use accept::{
-    Format, MetaVersion, Representation, Shape, clauses, negotiate, wants_pretty,
+    Format, MetaVersion, Representation, Shape, clauses, error_format, negotiate, wants_pretty,
 };
 pub(crate) use document::{ListWriter, encode_object, finish, finish_as, finish_list};
+pub(crate) use pretty::yaml;
 pub(crate) use table::{IncludeObject, TableWriter, partial_metadata};

@@ -79,7 +79,7 @@ pub(super) fn pretty(json: &[u8]) -> Bytes {
 ///
 /// # Errors
 /// Text that cannot be written as YAML.
-pub(super) fn yaml(json: &[u8]) -> Result<Bytes, String> {
+pub(crate) fn yaml(json: &[u8]) -> Result<Bytes, String> {
     let value: serde_json::Value = serde_json::from_slice(json).map_err(|e| e.to_string())?;
     serde_saphyr::to_string(&value)
         .map(Bytes::from)

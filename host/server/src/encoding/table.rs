@@ -106,7 +106,8 @@ impl<'a> TableWriter<'a> {
         }
         out.write(b"]");
         match self.include {
-            IncludeObject::None => {}
+            // Go writes a member that holds no object as null.
+            IncludeObject::None => out.write(br#","object":null"#),
             IncludeObject::Metadata => {
                 out.write(br#","object":"#);
                 write_metadata(out, row, self.version);

@@ -7,7 +7,7 @@ use bytes::{Buf as _, Bytes};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use joinery_object::Status;
 
-use super::{BodyFormat, media, protobuf};
+use super::{BodyFormat, media, protobuf, yaml};
 
 /// As kube-apiserver: `MaxRequestBodyBytes`.
 const LIMIT: usize = 3 * 1024 * 1024;
@@ -76,14 +76,9 @@ pub(crate) fn to_json(body: Bytes, format: BodyFormat) -> Result<Bytes, Status> 
         BodyFormat::Either | BodyFormat::Yaml => {
             let text = std::str::from_utf8(&body)
                 .map_err(|e| Status::bad_request(format!("the body is no UTF-8 text: {e}")))?;
-            let value: serde_json::Value = serde_saphyr::from_str(text).map_err(|e| {
-                Status::bad_request(format!("the body is neither JSON nor YAML: {e}"))
-            })?;
-            Ok(serde_json::to_vec(&value)
-                .map_err(|e| {
-                    Status::bad_request(format!("the YAML cannot be written as JSON: {e}"))
-                })?
-                .into())
+            yaml::to_json(text)
+                .map_err(|e| Status::bad_request(format!("the body is neither JSON nor YAML: {e}")))
+                .map(Bytes::from)
         }
     }
 }

@@ -36,13 +36,20 @@ fn media_type(headers: &HeaderMap) -> String {
     media_type.trim().to_ascii_lowercase()
 }
 
+/// Whether there is no Content-Type, or an empty one. `;` is a type that nobody knows.
+fn says_nothing(headers: &HeaderMap) -> bool {
+    headers
+        .get(CONTENT_TYPE)
+        .is_none_or(|value| value.as_bytes().trim_ascii().is_empty())
+}
+
 /// How the body of a create, update or delete is written.
 ///
 /// # Errors
 /// 415 for anything but JSON, YAML and Kubernetes' protobuf.
 pub(crate) fn body_format(headers: &HeaderMap) -> Result<BodyFormat, Status> {
     match media_type(headers).as_str() {
-        "" => Ok(BodyFormat::Either),
+        "" if says_nothing(headers) => Ok(BodyFormat::Either),
         "application/json" => Ok(BodyFormat::Json),
         "application/yaml" => Ok(BodyFormat::Yaml),
         protobuf::MEDIA_TYPE => Ok(BodyFormat::Protobuf),
@@ -74,4 +81,31 @@ pub(crate) fn patch_type(headers: &HeaderMap, group: &str) -> Result<PatchType, 
 /// Whether a group is Kubernetes' own.
 fn is_built_in(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_a_missing_type_leaves_the_format_open() {
+        let format = |value: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = value {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static(value));
+            }
+            body_format(&headers).map_err(|status| status.code)
+        };
+        assert_eq!(format(None), Ok(BodyFormat::Either));
+        assert_eq!(format(Some(" ")), Ok(BodyFormat::Either));
+        assert_eq!(
+            format(Some("Application/JSON; charset=utf-8")),
+            Ok(BodyFormat::Json)
+        );
+        for unknown in [";;;", ";charset=utf-8", "text/plain"] {
+            assert_eq!(format(Some(unknown)), Err(415), "{unknown}");
+        }
+    }
 }

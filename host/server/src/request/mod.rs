@@ -5,6 +5,7 @@ mod duration;
 mod info;
 mod media;
 mod protobuf;
+mod yaml;
 
 pub(crate) use body::{discard, read_body, to_json};
 pub(crate) use duration::parse_go_duration;

@@ -42,9 +42,10 @@ impl Apply<'_> {
                 return self.once(configuration).await;
             };
             match self.once(pin(&configuration, &uid)).await {
-                Err(conflict) if conflict.code == 409 && attempt < ATTEMPTS => {
+                // 422: there is another of that name now.
+                Err(refused) if matches!(refused.code, 409 | 422) && attempt < ATTEMPTS => {
                     if self.uid().await?.as_deref() == Some(&uid) {
-                        return Err(conflict);
+                        return Err(refused);
                     }
                     attempt += 1;
                 }

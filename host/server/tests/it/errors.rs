@@ -129,14 +129,7 @@ async fn every_error_is_a_status_in_json_with_the_code_of_its_response() {
             "",
         ),
         (406, "NotAcceptable", "GET", things.clone(), &html, ""),
-        (
-            406,
-            "NotAcceptable",
-            "GET",
-            at("?watch=1"),
-            &[("accept", "application/yaml")],
-            "",
-        ),
+        (406, "NotAcceptable", "GET", at("?watch=1"), &html, ""),
         (409, "AlreadyExists", "POST", at("/x"), none, "{}"),
         (
             409,
@@ -316,4 +309,33 @@ async fn an_oversized_body_of_http_1_is_answered_before_the_connection_ends() {
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).await.unwrap();
     assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 413");
+}
+
+#[tokio::test]
+async fn an_error_is_in_the_format_that_was_accepted() {
+    let server = start().await;
+    for (accept, path, code, content_type) in [
+        ("application/yaml", "things/x", 404, "application/yaml"),
+        (
+            "text/html, application/yaml",
+            "things/x",
+            404,
+            "application/yaml",
+        ),
+        (
+            "application/yaml",
+            "things?watch=1",
+            406,
+            "application/yaml",
+        ),
+        ("*/*", "things/x", 404, "application/json"),
+        ("text/html", "things/x", 406, "application/json"),
+    ] {
+        let path = format!("{BASE}/namespaces/n/{path}");
+        let answer = Client::admin()
+            .get(&server, &path, &[("accept", accept)])
+            .await;
+        assert_eq!(answer.status, code, "{accept}: {answer:?}");
+        assert_eq!(answer.header("content-type"), content_type, "{accept}");
+    }
 }

@@ -107,3 +107,31 @@ async fn a_delete_answers_success_with_what_it_deleted() {
     assert_eq!(status["details"]["name"], "x");
     assert_eq!(Client::admin().get(&server, &path, &[]).await.status, 404);
 }
+
+#[tokio::test]
+async fn a_member_that_an_apply_has_twice_is_told_or_refused() {
+    let server = start().await;
+    server.things.put(Some("n"), "x", 1);
+    let path = format!("{BASE}/namespaces/n/things/x?fieldManager=me&fieldValidation");
+    let apply = [("content-type", "application/apply-patch+yaml")];
+    let send = async |validation: &str| {
+        let path = format!("{path}={validation}");
+        let body = "spec:\n  size: 4\n  size: 5\n";
+        Client::admin()
+            .send(&server, "PATCH", &path, &apply, body)
+            .await
+    };
+    let warned = send("Warn").await;
+    assert_eq!(warned.json()["spec"]["size"], 5, "{warned:?}");
+    assert_eq!(
+        warned.header("warning"),
+        r#"299 - "duplicate field \"spec.size\"""#
+    );
+    let refused = send("Strict").await;
+    assert_eq!(refused.status, 400);
+    assert_eq!(
+        refused.json()["message"],
+        "error strict decoding YAML: duplicate field \"spec.size\""
+    );
+    assert_eq!(send("Ignore").await.header("warning"), "");
+}
