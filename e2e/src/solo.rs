@@ -53,6 +53,12 @@ impl SoloHost {
         &self.kubectl
     }
 
+    /// Its folder of plugins.
+    #[must_use]
+    pub fn plugins(&self) -> PathBuf {
+        lock(&self.host).plugins().to_owned()
+    }
+
     /// Its data folder.
     #[must_use]
     pub fn data_dir(&self) -> &Path {

@@ -19,6 +19,7 @@ mod fixtures;
 mod note_service;
 mod plugin_writer;
 mod race;
+mod restart;
 mod shared;
 mod standalone;
 mod store;

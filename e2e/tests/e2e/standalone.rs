@@ -8,6 +8,7 @@ checks_of_both! { standalone }
 checks! {
     standalone;
     stored::a_deleted_namespace_takes_its_objects_with_it,
+    plugins::a_claim_on_another_plugins_resource_is_refused_until_that_is_gone,
     kubectl::core_objects_are_created_applied_edited_and_deleted,
     up::up_says_what_is_wrong_and_ends_on_a_signal,
 }

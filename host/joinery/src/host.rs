@@ -21,6 +21,7 @@ use crate::cli::Common;
 use crate::config_maps::ConfigMapSource;
 use crate::delivery::Delivery;
 use crate::events::{EventSink, Recorder};
+use crate::kept::Kept;
 use crate::manager::Manager;
 use crate::metrics::PluginMetrics;
 use crate::report::{self, Reporter};
@@ -126,6 +127,7 @@ impl Host {
         let recorder = Recorder::start(parts.events);
         let manager = Manager::new(
             recorder,
+            Kept::open(&parts.common.data_dir.join("accepted"))?,
             Context {
                 runtime,
                 catalog: parts.catalog.clone(),

@@ -51,9 +51,9 @@ pub(crate) fn check_private(path: &Path) -> Result<()> {
 }
 
 /// Writes a file that only its owner reads, whole or not at all.
-pub(crate) fn write_private(path: &Path, content: &str) -> Result<()> {
+pub(crate) fn write_private(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let (temporary, mut file) = open_temporary(path)?;
-    file.write_all(content.as_bytes())?;
+    file.write_all(content.as_ref())?;
     file.sync_all()?;
     std::fs::rename(&temporary, path).with_context(|| format!("cannot write {}", path.display()))
 }
@@ -81,7 +81,7 @@ impl Identity {
             write_private(&path("tls.crt"), &certificate)?;
             write_private(&path("tls.key"), &key)?;
             // Last: its age is that of all.
-            write_private(&path("token"), &random_token())?;
+            write_private(&path("token"), random_token())?;
         }
         let read = |name: &str| {
             std::fs::read_to_string(path(name))

@@ -8,6 +8,7 @@ mod delivery;
 mod events;
 mod host;
 mod identity;
+mod kept;
 mod manager;
 mod metrics;
 mod plugin;

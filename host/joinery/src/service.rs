@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
 use joinery_object::GroupVersionResource;
 use joinery_plugin::{
-    Generation, Grant, HostSettings, PluginFile, Removal, ResourceDescription, Runtime, Shape,
-    Stats,
+    Generation, Grant, HostSettings, LoadError, PluginFile, Removal, ResourceDescription, Runtime,
+    Shape, Stats,
 };
 use joinery_resource::{
     Catalog, Resource, Rules, ServedResource, ServedSettings, SharedAuthorizer, Storage,
@@ -37,6 +36,44 @@ pub(crate) struct Context {
     pub(crate) authorizer: SharedAuthorizer,
     /// Held while a plugin takes its place, so that of two that claim the same resource one is refused.
     pub(crate) exchange: AsyncMutex<()>,
+}
+
+/// Why a plugin did not take its place.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// What is wrong and what is allowed.
+    pub(crate) why: String,
+    /// Whether the same plugin may be taken at another time, though nobody touches it.
+    pub(crate) may_pass: bool,
+}
+
+impl Refusal {
+    /// For as long as the plugin is as it is.
+    pub(crate) fn lasting(why: String) -> Self {
+        let may_pass = false;
+        Self { why, may_pass }
+    }
+
+    /// For as long as something else is as it is.
+    pub(crate) fn passing(why: impl ToString) -> Self {
+        let (why, may_pass) = (why.to_string(), true);
+        Self { why, may_pass }
+    }
+}
+
+impl From<LoadError> for Refusal {
+    fn from(error: LoadError) -> Self {
+        let (why, may_pass) = (error.to_string(), error.may_pass());
+        Self { why, may_pass }
+    }
+}
+
+/// What takes its place.
+pub(crate) struct Taken {
+    /// How many resources it serves.
+    pub(crate) resources: usize,
+    /// Whether it has stored resources: then it is not to go from under their objects.
+    pub(crate) stores: bool,
 }
 
 /// A resource in service.
@@ -148,14 +185,14 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Loads a plugin beside what serves, and lets it take its place in one step. Returns how many resources it serves.
+    /// Loads a plugin beside what serves, and lets it take its place in one step.
     ///
     /// Given up while it prepares, it has changed nothing; once it takes its place it is not interrupted.
     pub(crate) async fn replace(
         self: &Arc<Self>,
         context: &Arc<Context>,
         plugin: PluginFile,
-    ) -> Result<usize> {
+    ) -> Result<Taken, Refusal> {
         let generation = context.runtime.load(plugin).await?;
         // What cannot take its place need not be prepared.
         self.check(context, &generation)?;
@@ -172,10 +209,15 @@ impl Service {
                 }
             });
         }
-        let count = ready.len();
+        let taken = Taken {
+            resources: ready.len(),
+            stores: ready.iter().any(|ready| matches!(ready, Ready::Stored)),
+        };
         let (service, context) = (self.clone(), context.clone());
-        tokio::spawn(async move { service.swap(&context, &generation, ready).await }).await??;
-        Ok(count)
+        tokio::spawn(async move { service.swap(&context, &generation, ready).await })
+            .await
+            .map_err(Refusal::passing)??;
+        Ok(taken)
     }
 
     /// The sources that the generation which is being loaded still waits for, and what went wrong with them last.
@@ -270,7 +312,7 @@ impl Service {
     }
 
     /// Whether a generation may take the place of what serves.
-    fn check(&self, context: &Context, generation: &Generation) -> Result<()> {
+    fn check(&self, context: &Context, generation: &Generation) -> Result<(), Refusal> {
         let serving = self.serving.lock().clone();
         let snapshot = context.catalog.snapshot();
         let resources = &generation.description().resources;
@@ -284,34 +326,50 @@ impl Service {
                     .filter(|other| !serving.resources.contains_key(other))
                     .any(|other| other.group == gvr.group && other.resource == gvr.resource);
                 if taken {
-                    bail!("{name} is served already, by another plugin or by the host");
+                    return Err(Refusal::passing(format!(
+                        "{name} is served already, by another plugin or by the host"
+                    )));
                 }
                 continue;
             };
             if old.resource().definition().namespaced != resource.definition.namespaced {
-                bail!("{name}: the scope of a resource cannot change");
+                return Err(Refusal::lasting(format!(
+                    "{name}: the scope of a resource cannot change"
+                )));
             }
             match (old, &resource.shape) {
                 (Served::Stored(_), Shape::Stored)
                 | (Served::View(_), Shape::View(_))
                 | (Served::Own(_), Shape::Served) => {}
-                _ => bail!("{name}: the shape of a resource cannot change"),
+                _ => {
+                    return Err(Refusal::lasting(format!(
+                        "{name}: the shape of a resource cannot change"
+                    )));
+                }
             }
         }
         for (gvr, served) in &serving.resources {
-            let kept = resources
-                .iter()
-                .any(|resource| resource.definition.gvr == *gvr);
-            if let Served::Stored(stored) = served
-                && !kept
-                && stored.count() > 0
-            {
-                bail!(
-                    "it no longer serves {}, of which {} objects are stored: delete them first",
-                    gvr.group_resource(),
-                    stored.count()
-                );
+            let Served::Stored(stored) = served else {
+                continue;
+            };
+            let (name, objects) = (gvr.group_resource(), stored.count());
+            if objects == 0 || resources.iter().any(|r| r.definition.gvr == *gvr) {
+                continue;
             }
+            let same = |other: &GroupVersionResource| {
+                other.group == gvr.group && other.resource == gvr.resource
+            };
+            let other = resources.iter().find(|r| same(&r.definition.gvr));
+            return Err(Refusal::passing(match other {
+                Some(other) => format!(
+                    "it serves {name} in version {}, but {objects} objects are stored in {}, and there is no conversion \
+                     between versions yet: delete them first",
+                    other.definition.gvr.version, gvr.version
+                ),
+                None => format!(
+                    "it no longer serves {name}, of which {objects} objects are stored: delete them first"
+                ),
+            }));
         }
         Ok(())
     }
@@ -321,7 +379,7 @@ impl Service {
         context: &Context,
         generation: &Arc<Generation>,
         ready: Vec<Ready>,
-    ) -> Result<()> {
+    ) -> Result<(), Refusal> {
         let _exchange = context.exchange.lock().await;
         // Others may have taken their places meanwhile.
         self.check(context, generation)?;
@@ -341,11 +399,13 @@ impl Service {
             let gvr = resource.definition.gvr.clone();
             let served = match (old.resources.get(&gvr).cloned(), ready) {
                 (Some(Served::Stored(stored)), Ready::Stored) => {
-                    stored.replace(
-                        Arc::unwrap_or_clone(resource.definition.clone()),
-                        Some(resource.schema.clone()),
-                        Some(generation.admit()),
-                    )?;
+                    stored
+                        .replace(
+                            Arc::unwrap_or_clone(resource.definition.clone()),
+                            Some(resource.schema.clone()),
+                            Some(generation.admit()),
+                        )
+                        .map_err(Refusal::passing)?;
                     Served::Stored(stored)
                 }
                 (Some(Served::View(view)), Ready::View(prepared)) => {
@@ -369,7 +429,8 @@ impl Service {
                         Some(generation.admit()),
                         Rules::default(),
                     )
-                    .await?,
+                    .await
+                    .map_err(Refusal::passing)?,
                 ),
                 (_, Ready::View(prepared)) => Served::View(Arc::new(ViewResource::new(
                     view_settings(generation, resource),
@@ -418,10 +479,10 @@ async fn prepare(
     generation: &Generation,
     spec: &ViewSpec,
     caches: Vec<Arc<SourceCache>>,
-) -> Result<Prepared> {
+) -> Result<Prepared, Refusal> {
     let join = generation
         .join(&spec.resource)
-        .ok_or_else(|| anyhow!("{} has no join", spec.resource))?;
+        .ok_or_else(|| Refusal::lasting(format!("{} has no join", spec.resource)))?;
     Ok(Prepared::new(join, caches).await)
 }
 

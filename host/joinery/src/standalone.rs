@@ -85,7 +85,7 @@ pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<
         while !health.is_ready() {
             tokio::time::sleep(READY_POLL).await;
         }
-        write_private(&kubeconfig, &identity.kubeconfig(&url))?;
+        write_private(&kubeconfig, identity.kubeconfig(&url))?;
         info!(address = url, kubeconfig = %kubeconfig.display(), "ready");
         std::future::pending::<Result<()>>().await
     };

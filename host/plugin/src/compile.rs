@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
@@ -19,8 +20,11 @@ use crate::error::LoadError;
 
 /// Address space of the child, in bytes.
 const MEMORY: u64 = 4 << 30;
-/// CPU time of the child, in seconds.
+/// CPU time of the child, in seconds. A second later it would be killed, as it is by who has no memory left: only by the
+/// signal can the two be told apart.
 const CPU: u64 = 120;
+/// What the child ends with when the trouble is the machine's, not the component's.
+const HOST_TROUBLE: u8 = 3;
 /// Time until the child is killed.
 const TIME: Duration = Duration::from_secs(180);
 
@@ -81,9 +85,11 @@ impl Compiler {
             Compile::InProcess => {
                 let (from, to) = (from.to_path_buf(), to.to_path_buf());
                 let outcome = tokio::task::spawn_blocking(move || compile(&from, &to)).await;
-                outcome
-                    .map_err(|error| LoadError::Host(error.to_string()))?
-                    .map_err(LoadError::Compile)?;
+                let outcome = outcome.map_err(|error| LoadError::Host(error.to_string()))?;
+                outcome.map_err(|failure| match failure {
+                    Failure::Component(message) => LoadError::Compile(message),
+                    Failure::Host(message) => LoadError::Host(message),
+                })?;
             }
         }
         let (cache, digest_text) = (self.cache.clone(), digest.to_owned());
@@ -128,7 +134,10 @@ async fn child(program: &Path, args: &[OsString], from: &Path, to: &Path) -> Res
         ))
     })?;
     let Ok(ended) = tokio::time::timeout(TIME, child.wait_with_output()).await else {
-        return Err(LoadError::Compile(format!("not done within {TIME:?}")));
+        // Within that time, it would have come to the end of its CPU time on a machine that was not busy.
+        return Err(LoadError::Host(format!(
+            "the compiler was not done within {TIME:?}"
+        )));
     };
     let output = ended.map_err(|error| LoadError::Host(format!("compiler: {error}")))?;
     if output.status.success() {
@@ -137,23 +146,36 @@ async fn child(program: &Path, args: &[OsString], from: &Path, to: &Path) -> Res
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.trim();
     let said = &said[..said.floor_char_boundary(2_000)];
-    Err(LoadError::Compile(if said.is_empty() {
-        format!(
-            "the compiler ended with {}, most likely at its limits",
-            output.status
-        )
-    } else {
-        said.to_owned()
+    let said = match said {
+        "" => format!("the compiler ended with {}", output.status),
+        said => said.to_owned(),
+    };
+    // Killed from outside, most likely because the machine had no memory left; what it comes to by itself it comes to again.
+    let killed = output.status.signal() == Some(Signal::KILL.as_raw());
+    if killed || output.status.code() == Some(HOST_TROUBLE.into()) {
+        return Err(LoadError::Host(format!("compiling: {said}")));
+    }
+    Err(LoadError::Compile(match output.status.signal() {
+        Some(_) => format!("{said}, most likely at its limits"),
+        None => said,
     }))
 }
 
-fn compile(from: &Path, to: &Path) -> Result<(), String> {
-    let engine = engine::compiling().map_err(|error| format!("{error:#}"))?;
-    let bytes = fs::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
+/// Why a component was not compiled.
+enum Failure {
+    Component(String),
+    Host(String),
+}
+
+fn compile(from: &Path, to: &Path) -> Result<(), Failure> {
+    let engine = engine::compiling().map_err(|error| Failure::Host(format!("{error:#}")))?;
+    let file =
+        |path: &Path, error: std::io::Error| Failure::Host(format!("{}: {error}", path.display()));
+    let bytes = fs::read(from).map_err(|error| file(from, error))?;
     let compiled = engine
         .precompile_component(&bytes)
-        .map_err(|error| format!("{error:#}"))?;
-    fs::write(to, compiled).map_err(|error| format!("{}: {error}", to.display()))
+        .map_err(|error| Failure::Component(format!("{error:#}")))?;
+    fs::write(to, compiled).map_err(|error| file(to, error))
 }
 
 /// The child: takes the path of a component and the path to write its compiled form to, bounds itself, and compiles.
@@ -165,13 +187,17 @@ pub fn compile_child_main(args: impl IntoIterator<Item = OsString>) -> ExitCode 
     };
     if let Err(error) = bound() {
         eprintln!("cannot set limits: {error}");
-        return ExitCode::FAILURE;
+        return ExitCode::from(HOST_TROUBLE);
     }
     match compile(Path::new(from), Path::new(to)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
+        Err(Failure::Component(message)) => {
             eprintln!("{message}");
             ExitCode::FAILURE
+        }
+        Err(Failure::Host(message)) => {
+            eprintln!("{message}");
+            ExitCode::from(HOST_TROUBLE)
         }
     }
 }
@@ -180,16 +206,16 @@ pub fn compile_child_main(args: impl IntoIterator<Item = OsString>) -> ExitCode 
 fn bound() -> rustix::io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::process::nice(3)?;
-    for (resource, limit) in [
-        (Resource::As, MEMORY),
-        (Resource::Cpu, CPU),
-        (Resource::Core, 0),
+    for (resource, current, maximum) in [
+        (Resource::As, MEMORY, MEMORY),
+        (Resource::Cpu, CPU, CPU + 1),
+        (Resource::Core, 0, 0),
     ] {
         rustix::process::setrlimit(
             resource,
             Rlimit {
-                current: Some(limit),
-                maximum: Some(limit),
+                current: Some(current),
+                maximum: Some(maximum),
             },
         )?;
     }

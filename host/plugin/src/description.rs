@@ -1,6 +1,6 @@
 //! What a loaded plugin serves and reads: declared by the guest, checked here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use joinery_resource::Definition;
 use joinery_schema::{Column, ColumnType, Columns, SelectableFields, StructuralSchema};
 use joinery_view::{Reach, Relation, SourceSpec, ViewSpec};
 
+use crate::abi::Exported;
 use crate::declared::{
     Declared, DeclaredRelation, DeclaredResource, DeclaredShape, DeclaredSource,
 };
-use crate::inspect::Exported;
 use crate::policy::{Grant, source_name};
 
 /// All that a plugin serves and reads.
@@ -119,13 +119,24 @@ pub(crate) fn check(
         }));
     }
     let mut resources = Vec::new();
-    let mut claimed = BTreeSet::new();
+    let mut claimed = BTreeMap::new();
     let mut relations = BTreeSet::new();
     for resource in &declared.resources {
         let at = format!("resource {}.{}", resource.plural, resource.group);
         let mut complain = |problem: String| problems.push(format!("{at}: {problem}"));
-        if !claimed.insert((&resource.group, &resource.plural)) {
-            complain("declared twice".to_owned());
+        if let Some(version) =
+            claimed.insert((&resource.group, &resource.plural), &resource.version)
+        {
+            complain(if *version == resource.version {
+                "declared twice".to_owned()
+            } else {
+                format!(
+                    "described in {version} and in {}: a plugin serves one version of a resource, for there is no \
+                     conversion between versions yet; describe one",
+                    resource.version
+                )
+            });
+            continue;
         }
         let shape = match &resource.shape {
             DeclaredShape::Stored => {

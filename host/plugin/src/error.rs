@@ -31,39 +31,57 @@ pub enum LoadError {
     },
     /// It wants something that no plugin is given.
     #[error(
-        "imports {0}: a plugin may import joinery:plugin/types, log, kubernetes and http @0.1, and wasi:cli, clocks, \
-         filesystem, io, random and sockets @0.2 (which answer, but give nothing)"
+        "imports {found}: a plugin may import {allowed}, and wasi:cli, clocks, filesystem, io, random and sockets @0.2 \
+         (which answer, but give nothing)"
     )]
-    Imports(String),
-    /// It does not export what a plugin must.
-    #[error(
-        "exports {found}: a plugin exports joinery:plugin/setup@0.1.0 and at least one of joinery:plugin/join@0.1.0, \
-         joinery:plugin/admission@0.1.0 and joinery:plugin/verbs@0.1.0"
-    )]
-    Exports {
-        /// What it exports, or `nothing`.
+    Imports {
+        /// What is too much.
         found: String,
+        /// What there is of its contract.
+        allowed: String,
+    },
+    /// It does not export what a plugin must.
+    #[error("exports {found}: a plugin exports {wanted}")]
+    Exports {
+        /// All that it exports.
+        found: String,
+        /// What its contract wants, or the newest one when it exports none of any.
+        wanted: &'static str,
     },
     /// It was written for a contract that this host does not know.
-    #[error(
-        "written for {found}: this host speaks joinery:plugin@0.1, so either needs another version"
-    )]
+    #[error("written for {found}: this host speaks {speaks}, so either needs another version")]
     Contract {
         /// The export that is of another version.
         found: String,
+        /// The versions that this host knows.
+        speaks: String,
     },
-    /// The compiler refused it, ran out of its limits or could not be started.
+    /// It was written for several contracts at once.
+    #[error("exports {found}: a plugin speaks one version of the contract")]
+    Contracts {
+        /// All that it exports.
+        found: String,
+    },
+    /// The compiler refused it, or it is more than the compiler can do within its limits.
     #[error("cannot be compiled: {0}")]
     Compile(String),
     /// Exports or imports have the right names but other types.
-    #[error("does not fit the contract joinery:plugin@0.1: {0}")]
-    Link(String),
+    #[error("does not fit the contract joinery:plugin@{contract}: {message}")]
+    Link {
+        /// The contract that its exports name.
+        contract: &'static str,
+        /// Which export or import, and how.
+        message: String,
+    },
     /// The guest refused its settings.
     #[error("refused its settings: {0}")]
     Configure(String),
-    /// It trapped or took too long while it was asked who it is.
+    /// It trapped while it was asked who it is.
     #[error("failed while it was loaded: {0}")]
     Failed(String),
+    /// It took too long while it was asked who it is. The clock is the machine's, so that may be others' fault.
+    #[error("failed while it was loaded: no answer within {0:?}")]
+    TimedOut(Duration),
     /// What it says of itself cannot be.
     #[error("its description is not valid: {}", .0.join("; "))]
     Description(Vec<String>),
@@ -84,6 +102,33 @@ pub enum LoadError {
     /// The host could not do its part.
     #[error("{0}")]
     Host(String),
+}
+
+impl LoadError {
+    /// Whether the same file may load at another time: what went wrong is the machine's or the host's, as far as can be
+    /// told, and not the plugin's.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Host(_) | Self::TimedOut(_) => true,
+            Self::Settings(_)
+            | Self::Empty
+            | Self::Corrupt(_)
+            | Self::CoreModule
+            | Self::TooLarge { .. }
+            | Self::Imports { .. }
+            | Self::Exports { .. }
+            | Self::Contract { .. }
+            | Self::Contracts { .. }
+            | Self::Compile(_)
+            | Self::Link { .. }
+            | Self::Configure(_)
+            | Self::Failed(_)
+            | Self::Description(_)
+            | Self::NotGranted(_)
+            | Self::Signature(_)
+            | Self::NotDeterministic(_) => false,
+        }
+    }
 }
 
 /// Why a call gave no answer.

@@ -1,7 +1,10 @@
 //! Bounds, checked before anything is compiled.
 
+use std::sync::Arc;
+
 use wasmparser::{Encoding, Parser, Payload};
 
+use crate::abi::{self, Adapter, Exported};
 use crate::error::LoadError;
 
 /// The largest component, in bytes.
@@ -15,16 +18,16 @@ const MAX_MODULES: u64 = 32;
 /// Imports of the component, and of each module in it.
 const MAX_IMPORTS: u64 = 1_000;
 
-/// What a component exports of the contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exported {
-    pub(crate) join: bool,
-    pub(crate) admission: bool,
-    pub(crate) verbs: bool,
+/// What a component is by its outline.
+pub(crate) struct Inspected {
+    /// Of the contract that it was written for.
+    pub(crate) adapter: Arc<dyn Adapter>,
+    /// Which shapes it can serve.
+    pub(crate) exported: Exported,
 }
 
 /// Reads the component's outline. What is inside of the functions is the compiler's to judge.
-pub(crate) fn inspect(bytes: &[u8]) -> Result<Exported, LoadError> {
+pub(crate) fn inspect(bytes: &[u8], adapters: &[Arc<dyn Adapter>]) -> Result<Inspected, LoadError> {
     bound("bytes", bytes.len() as u64, MAX_BYTES)?;
     if bytes.is_empty() {
         return Err(LoadError::Empty);
@@ -79,9 +82,9 @@ pub(crate) fn inspect(bytes: &[u8]) -> Result<Exported, LoadError> {
     if depth != 0 {
         return Err(LoadError::Corrupt("unexpected end of file".to_owned()));
     }
-    let exported = exported(&exports)?;
-    imported(&imports)?;
-    Ok(exported)
+    let inspected = exported(&exports, adapters)?;
+    imported(&imports, &*inspected.adapter)?;
+    Ok(inspected)
 }
 
 fn bound(what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
@@ -100,41 +103,58 @@ fn parts(name: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// The host goes by what is exported: the versions first, so that a plugin for a later contract hears just that.
-fn exported(exports: &[&str]) -> Result<Exported, LoadError> {
-    let ours = |name: &&&str| name.starts_with("joinery:plugin/");
-    let other =
-        |name: &&&str| parts(name).is_none_or(|(_, _, version)| !version.starts_with("0.1."));
-    if let Some(other) = exports.iter().filter(ours).find(other) {
-        return Err(LoadError::Contract {
-            found: (*other).to_owned(),
+fn exported(exports: &[&str], adapters: &[Arc<dyn Adapter>]) -> Result<Inspected, LoadError> {
+    let newest = adapters
+        .last()
+        .ok_or_else(|| LoadError::Host("this host speaks no contract".to_owned()))?;
+    let mut adapter: Option<&Arc<dyn Adapter>> = None;
+    let mut interfaces = Vec::new();
+    for name in exports {
+        if !name.starts_with("joinery:plugin/") {
+            continue;
+        }
+        let found = parts(name).and_then(|(_, interface, version)| {
+            let adapter = adapters.iter().find(|a| abi::is_of(version, a.version()))?;
+            Some((interface, adapter))
         });
+        let Some((interface, found)) = found else {
+            return Err(LoadError::Contract {
+                found: (*name).to_owned(),
+                speaks: abi::speaks(adapters),
+            });
+        };
+        match adapter {
+            Some(other) if other.version() != found.version() => {
+                return Err(LoadError::Contracts {
+                    found: exports.join(", "),
+                });
+            }
+            _ => adapter = Some(found),
+        }
+        interfaces.push(interface);
     }
-    let has = |interface| {
-        exports
-            .iter()
-            .filter(ours)
-            .any(|name| parts(name).is_some_and(|(_, i, _)| i == interface))
-    };
-    let found = Exported {
-        join: has("join"),
-        admission: has("admission"),
-        verbs: has("verbs"),
-    };
-    if has("setup") && (found.join || found.admission || found.verbs) {
-        return Ok(found);
+    let adapter = adapter.unwrap_or(newest);
+    if let Some(exported) = adapter.exported(&interfaces) {
+        return Ok(Inspected {
+            adapter: adapter.clone(),
+            exported,
+        });
     }
     let found = if exports.is_empty() {
         "nothing".to_owned()
     } else {
         exports.join(", ")
     };
-    Err(LoadError::Exports { found })
+    Err(LoadError::Exports {
+        found,
+        wanted: adapter.wants(),
+    })
 }
 
-fn imported(imports: &[&str]) -> Result<(), LoadError> {
+fn imported(imports: &[&str], adapter: &dyn Adapter) -> Result<(), LoadError> {
     let allowed = |name: &str| match parts(name) {
-        Some(("joinery:plugin", "types" | "log" | "kubernetes" | "http", version)) => {
-            version.starts_with("0.1.")
+        Some(("joinery:plugin", interface, version)) => {
+            adapter.imports().contains(&interface) && abi::is_of(version, adapter.version())
         }
         Some((
             "wasi:cli" | "wasi:clocks" | "wasi:filesystem" | "wasi:io" | "wasi:random"
@@ -150,15 +170,25 @@ fn imported(imports: &[&str]) -> Result<(), LoadError> {
         .copied()
         .collect();
     if refused.is_empty() {
-        Ok(())
-    } else {
-        Err(LoadError::Imports(refused.join(", ")))
+        return Ok(());
     }
+    Err(LoadError::Imports {
+        found: refused.join(", "),
+        allowed: format!(
+            "joinery:plugin/{} @{}",
+            adapter.imports().join(", "),
+            adapter.version()
+        ),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn inspect(bytes: &[u8]) -> Result<Exported, LoadError> {
+        super::inspect(bytes, &abi::adapters()).map(|inspected| inspected.exported)
+    }
 
     fn error(text: &str) -> String {
         inspect(&wat::parse_str(text).unwrap())
@@ -221,9 +251,9 @@ mod tests {
         assert!(error(lone).starts_with("exports joinery:plugin/setup@0.1.0: a plugin exports"));
         let newer =
             r#"(component (instance $i) (export "joinery:plugin/setup@0.2.0" (instance $i)))"#;
-        assert!(
-            error(newer).starts_with("written for joinery:plugin/setup@0.2.0: this host speaks")
-        );
+        assert!(error(newer).starts_with(
+            "written for joinery:plugin/setup@0.2.0: this host speaks joinery:plugin@0.1, so"
+        ));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use wasmtime::component::{InstancePre, Linker};
 use wasmtime::{Engine, Store, Trap};
 
-use crate::abi::{Exports, Indices};
+use crate::abi::{Exports, Guest};
 use crate::engine::{HOSTCALL_FUEL, INSTANCES};
 use crate::error::CallError;
 use crate::output::Output;
@@ -99,7 +99,7 @@ impl Shared {
 pub(crate) struct Pool {
     pub(crate) name: String,
     pre: InstancePre<State>,
-    indices: Indices,
+    exports: Box<dyn Exports>,
     settings: String,
     limits: Limits,
     pure: bool,
@@ -115,7 +115,7 @@ pub(crate) struct Pool {
 pub(crate) struct Parts {
     pub(crate) name: String,
     pub(crate) pre: InstancePre<State>,
-    pub(crate) indices: Indices,
+    pub(crate) exports: Box<dyn Exports>,
     /// The guest's own settings.
     pub(crate) settings: String,
     pub(crate) limits: Limits,
@@ -163,7 +163,7 @@ pub struct Stats {
 pub(crate) struct Instance {
     // Dropped in this order: the slot is free once the instance is gone.
     pub(crate) store: Store<State>,
-    pub(crate) exports: Exports,
+    pub(crate) exports: Box<dyn Guest>,
     calls: u32,
     _slot: OwnedSemaphorePermit,
 }
@@ -199,7 +199,7 @@ impl Pool {
         let Parts {
             name,
             pre,
-            indices,
+            exports,
             settings,
             limits,
             pure,
@@ -212,7 +212,7 @@ impl Pool {
             counters: Counters::default(),
             name,
             pre,
-            indices,
+            exports,
             settings,
             limits,
             pure,
@@ -378,7 +378,7 @@ impl Pool {
             Err(error) => return Err(Failed::Trapped(self.trap(&error, &store))),
         };
         let exports = self
-            .indices
+            .exports
             .load(&mut store, &instance)
             .map_err(|error| Failed::Link(format!("{error:#}")))?;
         match exports.configure(&mut store, &self.settings).await {

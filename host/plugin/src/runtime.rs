@@ -8,7 +8,7 @@ use joinery_view::ViewSpec;
 use sha2::{Digest, Sha256};
 use wasmtime::component::Linker;
 
-use crate::abi::{self, Indices};
+use crate::abi::{self, Adapters};
 use crate::cache::Cache;
 use crate::compile::{Compile, Compiler};
 use crate::delivery::PluginFile;
@@ -16,7 +16,7 @@ use crate::description::{self, Shape};
 use crate::engine;
 use crate::error::{LoadError, SetupError};
 use crate::generation::Generation;
-use crate::inspect::inspect;
+use crate::inspect::{Inspected, inspect};
 use crate::policy::Policy;
 use crate::pool::{Failed, Instance, Parts, Pool, Shared};
 use crate::sample;
@@ -39,6 +39,7 @@ pub struct RuntimeOptions {
 /// Runs plugins.
 pub struct Runtime {
     shared: Arc<Shared>,
+    adapters: Adapters,
     compiler: Compiler,
     policy: Policy,
     guests: Option<tokio::runtime::Runtime>,
@@ -50,11 +51,21 @@ impl Runtime {
     /// # Errors
     /// See [`SetupError`].
     pub fn new(options: RuntimeOptions) -> Result<Self, SetupError> {
+        Self::speaking(abi::adapters(), options)
+    }
+
+    /// As [`Runtime::new`], for these versions of the contract.
+    pub(crate) fn speaking(
+        adapters: Adapters,
+        options: RuntimeOptions,
+    ) -> Result<Self, SetupError> {
         let engine_error = |error: wasmtime::Error| SetupError::Engine(format!("{error:#}"));
         let engine = engine::running().map_err(engine_error)?;
         let mut linker = Linker::<State>::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(engine_error)?;
-        abi::link(&mut linker).map_err(engine_error)?;
+        for adapter in adapters.iter() {
+            adapter.link(&mut linker).map_err(engine_error)?;
+        }
         let cache = Cache::open(options.cache_dir.as_deref(), &engine)?;
         let cores = thread::available_parallelism().map_or(1, usize::from);
         // Guests run here and nowhere else, so that none of them ever holds up a request of another.
@@ -68,6 +79,7 @@ impl Runtime {
         let shared = Shared::new(engine, linker, guests.handle().clone(), ticker);
         Ok(Self {
             shared,
+            adapters,
             compiler: Compiler::new(options.compile, cache),
             policy: options.policy,
             guests: Some(guests),
@@ -94,24 +106,29 @@ impl Runtime {
         if let Some(keys) = &self.policy.trusted_keys {
             keys.verify(&digest, signature.as_deref())?;
         }
-        let bytes = component.clone();
-        let inspected = tokio::task::spawn_blocking(move || inspect(&bytes)).await;
-        let exported = inspected.map_err(|error| LoadError::Host(error.to_string()))??;
+        let (bytes, adapters) = (component.clone(), self.adapters.clone());
+        let inspected = tokio::task::spawn_blocking(move || inspect(&bytes, &adapters)).await;
+        let Inspected { adapter, exported } =
+            inspected.map_err(|error| LoadError::Host(error.to_string()))??;
+        let contract = adapter.version();
         let compiled = self
             .compiler
             .component(&self.shared.engine, &component, &digest)
             .await?;
-        let link = |error: wasmtime::Error| LoadError::Link(format!("{error:#}"));
+        let link = |error: wasmtime::Error| LoadError::Link {
+            contract,
+            message: format!("{error:#}"),
+        };
         let pre = self
             .shared
             .linker
             .instantiate_pre(&compiled)
             .map_err(link)?;
-        let indices = Indices::new(&pre, exported).map_err(link)?;
+        let exports = adapter.find(&pre, exported).map_err(link)?;
         let parts = Parts {
             name: name.clone(),
             pre,
-            indices,
+            exports,
             settings: settings.guest_text(),
             limits: settings.limits.clone(),
             pure: exported.join,
@@ -122,7 +139,7 @@ impl Runtime {
                 Box::pin(exports.describe(store))
             })
             .await
-            .map_err(load_error)?;
+            .map_err(|failed| load_error(failed, contract))?;
         let description = description::check(&declared, exported, &settings.any_namespace)
             .map_err(LoadError::Description)?;
         let grant = self.policy.grants.of(&name);
@@ -139,7 +156,7 @@ impl Runtime {
             })
             .collect();
         if !views.is_empty() {
-            deterministic(&pool, Arc::new(views)).await?;
+            deterministic(&pool, Arc::new(views), contract).await?;
         }
         Ok(Generation::new(digest, settings, description, grant, pool))
     }
@@ -162,18 +179,22 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
         .collect()
 }
 
-fn load_error(failed: Failed) -> LoadError {
+fn load_error(failed: Failed, contract: &'static str) -> LoadError {
     match failed {
-        Failed::Link(message) => LoadError::Link(message),
+        Failed::Link(message) => LoadError::Link { contract, message },
         Failed::Configure(message) => LoadError::Configure(message),
         Failed::Trapped(message) => LoadError::Failed(message),
-        Failed::TimedOut(limit) => LoadError::Failed(format!("no answer within {limit:?}")),
+        Failed::TimedOut(limit) => LoadError::TimedOut(limit),
         Failed::Busy(message) => LoadError::Host(message.to_owned()),
     }
 }
 
 /// Asks two instances, one of them twice. A guest that fails on the sample must fail each time.
-async fn deterministic(pool: &Arc<Pool>, views: Arc<Vec<ViewSpec>>) -> Result<(), LoadError> {
+async fn deterministic(
+    pool: &Arc<Pool>,
+    views: Arc<Vec<ViewSpec>>,
+    contract: &'static str,
+) -> Result<(), LoadError> {
     let mut rounds: Vec<Result<Vec<String>, String>> = Vec::new();
     for times in [1, 2] {
         let views = views.clone();
@@ -191,7 +212,7 @@ async fn deterministic(pool: &Arc<Pool>, views: Arc<Vec<ViewSpec>>) -> Result<()
         match asked {
             Ok(answers) => rounds.extend(answers.into_iter().map(Ok)),
             Err(Failed::Trapped(message)) => rounds.push(Err(message)),
-            Err(failed) => return Err(load_error(failed)),
+            Err(failed) => return Err(load_error(failed, contract)),
         }
     }
     let first = &rounds[0];

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use joinery_resource::{Mode, Security};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::MAX_MEMORY;
 use crate::error::LoadError;
 
 /// A plugin's settings file: the host's part, and the guest's own.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct HostSettings {
     /// For the guest; the host hands it over as JSON text.
@@ -27,10 +27,10 @@ pub struct HostSettings {
 }
 
 /// What happens when a plugin is taken away whose stored resources have objects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Removal {
-    /// It serves on until they are gone, or the host is started without it.
+    /// It serves on until they are gone, also after the host was started without it.
     #[default]
     Refuse,
     /// It goes, with a warning. The objects stay in the store until their namespace or the plugin's namesake decides.
@@ -38,7 +38,7 @@ pub enum Removal {
 }
 
 /// What a plugin may use up.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Limits {
     /// Memory of one instance, in MiB. From 1 to 256.
@@ -55,7 +55,7 @@ pub struct Limits {
 }
 
 /// Whether an instance serves more than one call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reuse {
     /// At most two are kept, while they are small.

@@ -75,6 +75,15 @@ impl State {
         }
     }
 
+    /// What looks things up for the call that runs.
+    pub(crate) fn lookups(&self) -> wasmtime::Result<Lookups> {
+        self.lookups.clone().ok_or_else(|| {
+            wasmtime::Error::msg(
+                "joinery:plugin/kubernetes may be called while a write is admitted or a verb is answered, and never else",
+            )
+        })
+    }
+
     /// The end of what the guest wrote to stderr.
     pub(crate) fn last_words(&self) -> String {
         self.stderr.last_words()

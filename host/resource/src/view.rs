@@ -14,7 +14,7 @@ use futures::{FutureExt, StreamExt, stream};
 use joinery_object::{ListOptions, Object, ObjectKey, ResourceVersion, Status};
 use joinery_source::{SourceCache, Upstream};
 use joinery_view::{Prepared, Reach, Replayed, ResumeError, View};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::access::{Attributes, SharedAuthorizer, check};
 use crate::fields::Fields;
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const MOST_SOURCES: usize = 16;
 
 /// How get and list read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// From caches that follow the sources.
@@ -42,7 +42,7 @@ pub enum Mode {
 }
 
 /// Whose rights count on what a view is made of, as with SQL views.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Security {
     /// The caller needs the same verb on the primary and `list` (for a watch also `watch`) on every related source.

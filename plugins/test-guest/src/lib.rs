@@ -32,6 +32,8 @@ struct Settings {
     impure: String,
     group: String,
     version: String,
+    /// Its things are described in this version too.
+    second_version: Option<String>,
     plural: String,
     categories: Vec<String>,
     schema: String,
@@ -58,6 +60,7 @@ impl Default for Settings {
             impure: String::new(),
             group: "test.example.com".into(),
             version: "v1".into(),
+            second_version: None,
             plural: "things".into(),
             categories: Vec::new(),
             schema: r#"{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer"}}}}}"#
@@ -153,21 +156,24 @@ impl Plugin for TestGuest {
             reads: s.reads.clone(),
             ..Source::default()
         };
+        let things = ApiResource {
+            kind: "Thing".into(),
+            plural: s.plural.clone(),
+            shape: Shape::View(view),
+            ..base.clone()
+        };
+        let items = ApiResource {
+            kind: "Item".into(),
+            plural: "items".into(),
+            shape: Shape::Stored,
+            ..base
+        };
+        let again = s.second_version.clone().map(|version| ApiResource {
+            version,
+            ..things.clone()
+        });
         Description {
-            resources: vec![
-                ApiResource {
-                    kind: "Thing".into(),
-                    plural: s.plural.clone(),
-                    shape: Shape::View(view),
-                    ..base.clone()
-                },
-                ApiResource {
-                    kind: "Item".into(),
-                    plural: "items".into(),
-                    shape: Shape::Stored,
-                    ..base
-                },
-            ],
+            resources: [things, items].into_iter().chain(again).collect(),
             sources: vec![source("secrets"), source("pods")],
         }
     }

@@ -297,6 +297,59 @@ pub(crate) fn a_plugin_with_stored_objects_is_not_taken_away(environment: &Share
     });
 }
 
+/// A resource is one plugin's: another that claims it is refused, and takes it by itself when the first is gone.
+pub(crate) fn a_claim_on_another_plugins_resource_is_refused_until_that_is_gone(
+    environment: &Shared,
+) {
+    let _gate = environment.alone();
+    let (client, kubectl) = (Client::admin(environment), environment.kubectl());
+    let component = component(environment, "combined_tasks");
+    let settings = "settings:\n  group: claimed.plugins.example.com\n";
+    let path = "/apis/claimed.plugins.example.com/v1/combinedtasks";
+    let first = PluginMap::new(kubectl, "first", &component, settings);
+    with_reason(&client, "first", "Serving");
+    let second = PluginMap::new(kubectl, "second", &component, settings);
+    let refused = with_reason(&client, "second", "Refused");
+    let message = text(&refused, "/status/message");
+    assert_eq!(
+        message,
+        "combinedtasks.claimed.plugins.example.com is served already, by another plugin or by the host; it is tried again, at \
+         longer and longer intervals"
+    );
+    assert_eq!(condition(&refused, "Ready")["status"], "False");
+    let told = eventually("an Event of the refusal", || {
+        events_about(&client, SYSTEM, "plugin-second", "PluginRefused").pop()
+    });
+    assert!(told.contains("is served already"), "{told}");
+    assert_eq!(client.get(path).status, 200);
+    // One that is refused for what it is, is told once and not tried again.
+    let bad = PluginMap::new(kubectl, "bad", b"not a component", "");
+    let told = with_reason(&client, "bad", "Refused");
+    assert!(
+        !text(&told, "/status/message").contains("tried again"),
+        "{told:#}"
+    );
+
+    first.delete();
+    let took = with_reason(&client, "second", "Serving");
+    assert_eq!(
+        (&took["status"]["generation"], &took["status"]["refusals"]),
+        (&json!(1), &json!(1)),
+        "however often it was tried"
+    );
+    assert_eq!(
+        events_about(&client, SYSTEM, "plugin-second", "PluginRefused").len(),
+        1
+    );
+    assert_eq!(client.get(path).status, 200);
+    bad.delete();
+    second.delete();
+    eventually("both to go", || {
+        let gone = |name| plugin(&client, name).is_none();
+        (gone("second") && gone("bad")).then_some(())
+    });
+}
+
 /// Two versions in turns under load: each answer is wholly of one of them, no request fails, watches stay open and tell
 /// of a change where there is one.
 pub(crate) fn swaps_under_load_are_whole_and_end_no_watch(environment: &Shared) {

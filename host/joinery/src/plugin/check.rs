@@ -155,26 +155,26 @@ fn advice(refusal: &LoadError) -> &'static str {
         LoadError::TooLarge { .. } => {
             "Build it with --release, `lto = true` and `opt-level = \"s\"`, and leave out what it does not need."
         }
-        LoadError::Imports(_) => {
+        LoadError::Imports { .. } => {
             "A plugin is pure logic. Look at what brings the import in: most often a library that opens connections or files."
         }
         LoadError::Exports { .. } => {
             "In Rust, one of joinery_sdk's macros exports it: export_view!, export_admission!, export_verbs! or export_view_and_admission!, in a \
              crate of crate-type cdylib."
         }
-        LoadError::Contract { .. } => {
+        LoadError::Contract { .. } | LoadError::Contracts { .. } => {
             "Build it against the SDK of this host's version, or take a newer host."
         }
         LoadError::Compile(_) => {
             "If it builds and passes `wasm-tools validate`, it may be too large for the compiler's limits."
         }
-        LoadError::Link(_) => {
-            "Its functions have other types than the contract's: build it against wit/v0.1 as it is published."
+        LoadError::Link { .. } => {
+            "Its functions have other types than the contract's: build it against the WIT of that version as it is published."
         }
         LoadError::Configure(_) => {
             "The plugin itself says so: it is about `settings` in its settings file."
         }
-        LoadError::Failed(_) => {
+        LoadError::Failed(_) | LoadError::TimedOut(_) => {
             "It trapped or hung in configure, describe or a trial call. Its last words on stderr stand above; its own tests are \
              the place to find out more."
         }
@@ -188,6 +188,8 @@ fn advice(refusal: &LoadError) -> &'static str {
         LoadError::NotDeterministic(_) => {
             "Sort what comes out of a HashMap, or use a BTreeMap; take the time from the objects."
         }
-        LoadError::Host(_) => "This is the host's own trouble, not the plugin's.",
+        LoadError::Host(_) => {
+            "This is the host's own trouble, not the plugin's. A running host tries again by itself."
+        }
     }
 }

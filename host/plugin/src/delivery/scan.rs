@@ -251,10 +251,12 @@ impl Scanner {
                     Ok(bytes)
                 }
             })
-            .map(|bytes| (digest(&bytes), Bytes::from(bytes)))
-            .map_err(|error| fault(file, error));
-        // What changed while it was read is read again, at the latest by the next poll.
-        if fs::metadata(&path).is_ok_and(|after| Fingerprint::of(&after) == before) {
+            .map(|bytes| (digest(&bytes), Bytes::from(bytes)));
+        // The system's refusal (no descriptors, an error of the disk) is not the file's fault.
+        let passing = matches!(&component, Err(error) if error.raw_os_error().is_some());
+        let component = component.map_err(|error| fault(file, error));
+        // What may pass, or changed while it was read, is read again, at the latest by the next poll.
+        if !passing && fs::metadata(&path).is_ok_and(|after| Fingerprint::of(&after) == before) {
             self.known
                 .insert(file.to_owned(), (before, component.clone()));
         }

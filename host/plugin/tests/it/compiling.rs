@@ -152,6 +152,45 @@ async fn a_compiler_that_is_not_there_is_named() {
     );
 }
 
+#[tokio::test]
+async fn a_compiler_that_is_killed_may_do_better_next_time_and_one_that_refuses_will_not() {
+    for (script, may_pass, words) in [
+        (
+            "kill -KILL $$",
+            true,
+            "compiling: the compiler ended with signal: 9 (SIGKILL)",
+        ),
+        (
+            "echo no space left >&2; exit 3",
+            true,
+            "compiling: no space left",
+        ),
+        (
+            "ulimit -c 0; kill -XCPU $$",
+            false,
+            "cannot be compiled: the compiler ended with signal: 24 (SIGXCPU), most likely at its limits",
+        ),
+        (
+            "echo bad code >&2; exit 1",
+            false,
+            "cannot be compiled: bad code",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let compile = Compile::Child {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), script.into(), "sh".into()],
+        };
+        let plugin = PluginFile::new("p", guest("cluster_task"), HostSettings::default());
+        let runtime = runtime(dir.path(), compile).unwrap();
+        let error = runtime.load(plugin).await.unwrap_err();
+        assert_eq!(
+            (error.to_string().as_str(), error.may_pass()),
+            (words, may_pass)
+        );
+    }
+}
+
 #[test]
 fn the_child_says_what_it_wants() {
     let Compile::Child { program, .. } = compiler() else {
@@ -167,6 +206,7 @@ fn the_child_says_what_it_wants() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("usage: compile IN OUT"));
     let output = run(&["/no/such/file", "/no/such/place"]);
-    assert_eq!(output.status.code(), Some(1));
+    // That a file cannot be read is no fault of the component.
+    assert_eq!(output.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("/no/such/file: "));
 }

@@ -1,7 +1,5 @@
-//! The components, and a runtime for them.
+//! A runtime for the components.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -12,36 +10,7 @@ use joinery_plugin::{
 use joinery_view::{Group, SharedJoin};
 use serde_json::{Value, json};
 
-/// The bytes of a guest, built if need be.
-pub(crate) fn guest(name: &str) -> Bytes {
-    std::fs::read(guest_path(name)).unwrap().into()
-}
-
-/// The file of a guest, built if need be.
-pub(crate) fn guest_path(name: &str) -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let dir = BUILT.get_or_init(|| {
-        let plugins = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../plugins");
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let status = Command::new(cargo)
-            .args([
-                "build",
-                "--quiet",
-                "--release",
-                "--workspace",
-                "--target",
-                "wasm32-wasip2",
-            ])
-            .current_dir(&plugins)
-            .env_remove("RUSTFLAGS")
-            .env_remove("CARGO_TARGET_DIR")
-            .status()
-            .unwrap();
-        assert!(status.success(), "the guests build");
-        plugins.join("target/wasm32-wasip2/release")
-    });
-    dir.join(format!("{name}.wasm"))
-}
+pub(crate) use crate::components::{compiler_program, guest, guest_path};
 
 /// The program that compiles, built as an example beside the tests.
 pub(crate) fn compiler() -> Compile {
@@ -49,22 +18,6 @@ pub(crate) fn compiler() -> Compile {
         program: compiler_program(),
         args: Vec::new(),
     }
-}
-
-pub(crate) fn compiler_program() -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    let program = tests
-        .parent()
-        .unwrap()
-        .parent()
-        .unwrap()
-        .join("examples/compile");
-    assert!(
-        program.exists(),
-        "{} is built with the tests",
-        program.display()
-    );
-    program
 }
 
 /// One runtime for all tests that do not need one of their own: compiling takes longest.

@@ -226,6 +226,15 @@ async fn a_description_that_cannot_be_is_refused() {
             json!({"options": [["retain", "1h"]]}),
             "option \"retain\" is not known to this host",
         ),
+        // What a view serves is not its writer's to say: nothing lets it ask for another verb.
+        (
+            json!({"options": [["verbs", "delete"]]}),
+            "resource things.test.example.com: option \"verbs\" is not known to this host",
+        ),
+        (
+            json!({"secondVersion": "v2"}),
+            "resource things.test.example.com: described in v1 and in v2: a plugin serves one version of a resource",
+        ),
         (
             json!({"primary": "nodes"}),
             "its primary \"nodes\" is no source",

@@ -3,6 +3,8 @@
 
 mod calls;
 mod compiling;
+mod components;
+mod contract;
 mod guests;
 mod hostile;
 mod loading;

@@ -1,88 +1,51 @@
 //! What a guest may ask of the host, and what the two tell each other of failures.
 
 use bytes::Bytes;
-use joinery_object::{Cause, Details, GroupVersionResource, ObjectKey, Status, reason};
+use joinery_object::{Cause, GroupVersionResource, ObjectKey, Status};
 use joinery_resource::LookupList;
 use wasmtime::component::{HasSelf, Linker};
 
+use super::super::Failure;
 use super::{http, kubernetes, log, types};
 use crate::output::Level;
-use crate::state::{Lookups, State};
-
-/// Most causes that a failure may have; the rest is cut.
-const MAX_CAUSES: usize = 100;
-/// Longest message of a failure, in bytes.
-const MAX_MESSAGE: usize = 8 << 10;
+use crate::state::State;
 
 /// Gives plugins what they may import of the contract.
-pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     log::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     kubernetes::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     http::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
 }
 
-/// A guest's failure as a Status about one object.
-pub(super) fn status(
-    failure: types::Failure,
-    resource: &GroupVersionResource,
-    kind: &str,
-    name: &str,
-) -> Status {
-    let (code, reason) = match failure.reason.as_str() {
-        "BadRequest" => (400, reason::BAD_REQUEST),
-        "Forbidden" => (403, reason::FORBIDDEN),
-        "NotFound" => (404, reason::NOT_FOUND),
-        "AlreadyExists" => (409, reason::ALREADY_EXISTS),
-        "Conflict" => (409, reason::CONFLICT),
-        "Expired" => (410, reason::EXPIRED),
-        "RequestEntityTooLarge" => (413, reason::REQUEST_ENTITY_TOO_LARGE),
-        "Invalid" => (422, reason::INVALID),
-        "TooManyRequests" => (429, reason::TOO_MANY_REQUESTS),
-        "ServerTimeout" => (500, reason::SERVER_TIMEOUT),
-        "ServiceUnavailable" => (503, reason::SERVICE_UNAVAILABLE),
-        "Timeout" => (504, reason::TIMEOUT),
-        _ => (500, reason::INTERNAL_ERROR),
-    };
-    let cause = |c: types::Cause| Cause {
-        reason: c.reason.into(),
-        message: c.message,
-        field: c.field,
-    };
-    let mut message = failure.message;
-    message.truncate(message.floor_char_boundary(MAX_MESSAGE));
-    Status::failure(code, reason, message).with_details(Details {
-        name: name.to_owned(),
-        group: resource.group.to_string(),
-        kind: if code == 422 {
-            kind.to_owned()
-        } else {
-            resource.resource.to_string()
-        },
-        causes: failure
-            .causes
-            .into_iter()
-            .take(MAX_CAUSES)
-            .map(cause)
-            .collect(),
-        retry_after_seconds: failure.retry_after_seconds.unwrap_or_default(),
-        ..Details::default()
-    })
+impl From<types::Failure> for Failure {
+    fn from(failure: types::Failure) -> Self {
+        let cause = |c: types::Cause| Cause {
+            reason: c.reason.into(),
+            message: c.message,
+            field: c.field,
+        };
+        Self {
+            reason: failure.reason,
+            message: failure.message,
+            causes: failure.causes.into_iter().map(cause).collect(),
+            retry_after_seconds: failure.retry_after_seconds,
+        }
+    }
 }
 
-/// The other way: what a look-up was refused with.
+/// What a look-up was refused with.
 fn failure(status: Status) -> types::Failure {
-    let retry_after_seconds = status.retry_after_seconds();
-    let details = status.details.map(|details| *details).unwrap_or_default();
+    let failure = Failure::of(status);
     let cause = |c: Cause| types::Cause {
         reason: c.reason.into_owned(),
         message: c.message,
         field: c.field,
     };
     types::Failure {
-        reason: status.reason.into_owned(),
-        message: status.message,
-        causes: details.causes.into_iter().map(cause).collect(),
-        retry_after_seconds,
+        reason: failure.reason,
+        message: failure.message,
+        causes: failure.causes.into_iter().map(cause).collect(),
+        retry_after_seconds: failure.retry_after_seconds,
     }
 }
 
@@ -142,15 +105,6 @@ impl kubernetes::Host for State {
             truncated,
         };
         Ok(found.map(list).map_err(failure))
-    }
-}
-
-impl State {
-    fn lookups(&self) -> wasmtime::Result<Lookups> {
-        let lookups = self.lookups.clone();
-        lookups.ok_or_else(|| {
-            wasmtime::Error::msg("joinery:plugin/kubernetes may be called within admit only")
-        })
     }
 }
 

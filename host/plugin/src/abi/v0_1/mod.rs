@@ -1,24 +1,21 @@
 //! joinery:plugin@0.1.
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use joinery_object::{GroupVersionResource, ObjectKey, Status};
-use joinery_resource::{Operation, Review, Verdict};
+use joinery_resource::{Operation, Review, ServeRequest, Verdict};
 use joinery_view::{CombineResult, Composed, Group, Selection, Side};
 use wasmtime::Store;
-use wasmtime::component::{Instance, InstancePre};
+use wasmtime::component::{Instance, InstancePre, Linker};
 
-use self::host::status;
+use super::{Adapter, Answer, Call, Exported, Exports, Failure, Guest, as_many};
 use crate::declared::Declared;
-use crate::inspect::Exported;
 use crate::state::State;
 
 mod describe;
 mod host;
 mod outbound;
 mod serve;
-
-pub(crate) use host::link;
-pub(crate) use serve::{Answer, Call};
 
 mod bindings {
     #![allow(missing_docs, unreachable_pub)]
@@ -50,18 +47,43 @@ mod bindings {
 use bindings::exports::joinery::plugin::{admission, join, setup, verbs};
 use bindings::joinery::plugin::{http, kubernetes, log, types};
 
-/// Where a component's exports are.
-pub(crate) struct Indices {
-    setup: setup::GuestIndices,
-    join: Option<join::GuestIndices>,
-    admission: Option<admission::GuestIndices>,
-    verbs: Option<verbs::GuestIndices>,
-}
+/// The contract of wit/v0.1.
+pub(super) struct V0_1;
 
-impl Indices {
-    /// Finds what the component exports.
-    pub(crate) fn new(pre: &InstancePre<State>, exported: Exported) -> wasmtime::Result<Self> {
-        Ok(Self {
+impl Adapter for V0_1 {
+    fn version(&self) -> &'static str {
+        "0.1"
+    }
+
+    fn imports(&self) -> &'static [&'static str] {
+        &["types", "log", "kubernetes", "http"]
+    }
+
+    fn wants(&self) -> &'static str {
+        "joinery:plugin/setup@0.1.0 and at least one of joinery:plugin/join@0.1.0, joinery:plugin/admission@0.1.0 and \
+         joinery:plugin/verbs@0.1.0"
+    }
+
+    fn exported(&self, interfaces: &[&str]) -> Option<Exported> {
+        let has = |name| interfaces.contains(&name);
+        let found = Exported {
+            join: has("join"),
+            admission: has("admission"),
+            verbs: has("verbs"),
+        };
+        (has("setup") && (found.join || found.admission || found.verbs)).then_some(found)
+    }
+
+    fn link(&self, linker: &mut Linker<State>) -> wasmtime::Result<()> {
+        host::link(linker)
+    }
+
+    fn find(
+        &self,
+        pre: &InstancePre<State>,
+        exported: Exported,
+    ) -> wasmtime::Result<Box<dyn Exports>> {
+        Ok(Box::new(Indices {
             setup: setup::GuestIndices::new(pre)?,
             join: exported
                 .join
@@ -75,16 +97,25 @@ impl Indices {
                 .verbs
                 .then(|| verbs::GuestIndices::new(pre))
                 .transpose()?,
-        })
+        }))
     }
+}
 
-    /// The exports of one instance; an error when their types are not the contract's.
-    pub(crate) fn load(
+/// Where a component's exports are.
+struct Indices {
+    setup: setup::GuestIndices,
+    join: Option<join::GuestIndices>,
+    admission: Option<admission::GuestIndices>,
+    verbs: Option<verbs::GuestIndices>,
+}
+
+impl Exports for Indices {
+    fn load(
         &self,
         store: &mut Store<State>,
         instance: &Instance,
-    ) -> wasmtime::Result<Exports> {
-        Ok(Exports {
+    ) -> wasmtime::Result<Box<dyn Guest>> {
+        Ok(Box::new(Loaded {
             setup: self.setup.load(&mut *store, instance)?,
             join: self
                 .join
@@ -101,20 +132,29 @@ impl Indices {
                 .as_ref()
                 .map(|verbs| verbs.load(&mut *store, instance))
                 .transpose()?,
-        })
+        }))
     }
 }
 
 /// The exports of one instance.
-pub(crate) struct Exports {
+struct Loaded {
     setup: setup::Guest,
     join: Option<join::Guest>,
     admission: Option<admission::Guest>,
     verbs: Option<verbs::Guest>,
 }
 
-impl Exports {
-    pub(crate) async fn configure(
+impl Loaded {
+    fn join(&self) -> wasmtime::Result<&join::Guest> {
+        self.join
+            .as_ref()
+            .ok_or_else(|| wasmtime::Error::msg("no export joinery:plugin/join"))
+    }
+}
+
+#[async_trait]
+impl Guest for Loaded {
+    async fn configure(
         &self,
         store: &mut Store<State>,
         settings: &str,
@@ -122,17 +162,11 @@ impl Exports {
         self.setup.call_configure(store, settings).await
     }
 
-    pub(crate) async fn describe(&self, store: &mut Store<State>) -> wasmtime::Result<Declared> {
+    async fn describe(&self, store: &mut Store<State>) -> wasmtime::Result<Declared> {
         Ok(self.setup.call_describe(store).await?.into())
     }
 
-    fn join(&self) -> wasmtime::Result<&join::Guest> {
-        self.join
-            .as_ref()
-            .ok_or_else(|| wasmtime::Error::msg("no export joinery:plugin/join"))
-    }
-
-    pub(crate) async fn keys(
+    async fn keys(
         &self,
         store: &mut Store<State>,
         relation: &str,
@@ -152,7 +186,7 @@ impl Exports {
         Ok(keys)
     }
 
-    pub(crate) async fn query(
+    async fn query(
         &self,
         store: &mut Store<State>,
         relation: &str,
@@ -179,7 +213,7 @@ impl Exports {
         )
     }
 
-    pub(crate) async fn combine(
+    async fn combine(
         &self,
         store: &mut Store<State>,
         resource: &GroupVersionResource,
@@ -240,13 +274,12 @@ impl Exports {
         };
         let result = |result: Result<Option<join::Composed>, types::Failure>| match result {
             Ok(object) => Ok(object.map(composed)),
-            Err(failure) => Err(status(failure, resource, "", "")),
+            Err(failure) => Err(Failure::from(failure).status(resource, "", "")),
         };
         Ok(results.into_iter().map(result).collect())
     }
 
-    /// `kind` is that of the resource, for the details of a refusal.
-    pub(crate) async fn admit(
+    async fn admit(
         &self,
         store: &mut Store<State>,
         resource: &GroupVersionResource,
@@ -301,19 +334,24 @@ impl Exports {
                 object: verdict.object.map(Into::into),
                 warnings: verdict.warnings,
             }),
-            Err(failure) => Err(status(failure, resource, kind, &review.key.name)),
+            Err(failure) => Err(Failure::from(failure).status(resource, kind, &review.key.name)),
         })
+    }
+
+    async fn serve(
+        &self,
+        store: &mut Store<State>,
+        kind: &str,
+        request: &ServeRequest,
+        call: &Call,
+    ) -> wasmtime::Result<Result<Answer, Status>> {
+        let guest = self
+            .verbs
+            .as_ref()
+            .ok_or_else(|| wasmtime::Error::msg("no export joinery:plugin/verbs"))?;
+        serve::serve(guest, store, kind, request, call).await
     }
 }
 
 /// The objects of a branch, and the parents of each.
 type Lists<'a> = (Vec<&'a [u8]>, Vec<&'a [u32]>);
-
-fn as_many(function: &str, found: usize, wanted: usize) -> wasmtime::Result<()> {
-    if found == wanted {
-        return Ok(());
-    }
-    Err(wasmtime::Error::msg(format!(
-        "{function} gave {found} results for {wanted} inputs"
-    )))
-}
