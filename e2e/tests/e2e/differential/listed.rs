@@ -192,10 +192,10 @@ impl Listed {
             match line {
                 Line::Text(line) => {
                     for other in [Against::CustomResources, Against::SampleApiserver] {
-                        if line == other.heading() {
-                            if let Some(before) = against.replace(other) {
-                                self.write_unlisted(before, &mut text);
-                            }
+                        if line == other.heading()
+                            && let Some(before) = against.replace(other)
+                        {
+                            self.write_unlisted(before, &mut text);
                         }
                     }
                     text += line;
