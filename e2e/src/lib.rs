@@ -21,6 +21,7 @@ mod host;
 mod interrupt;
 mod kubeconfig;
 mod kubectl;
+mod languages;
 mod manifests;
 mod peer;
 mod pki;
@@ -44,6 +45,7 @@ pub use interrupt::{
     status as wait_for_status,
 };
 pub use kubectl::Kubectl;
+pub use languages::{Language, LanguageGuest};
 pub use peer::{Peer, PeerFiles};
 pub use process::signal_process;
 pub use progress::say;

@@ -17,6 +17,7 @@ pub struct SoloHost {
     host: Mutex<Host>,
     kubectl: Kubectl,
     data_dir: PathBuf,
+    plugin_dir: PathBuf,
     run_dir: RunDir,
 }
 
@@ -42,6 +43,7 @@ impl SoloHost {
                 run_dir.path().join("kubectl-cache"),
             ),
             data_dir: host.data().to_owned(),
+            plugin_dir: host.plugins().to_owned(),
             host: Mutex::new(host),
             run_dir,
         })
@@ -63,6 +65,12 @@ impl SoloHost {
     #[must_use]
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
+    }
+
+    /// The folder of its plugins.
+    #[must_use]
+    pub fn plugin_dir(&self) -> &Path {
+        &self.plugin_dir
     }
 
     /// The run's folder.

@@ -1,6 +1,7 @@
 //! `cargo xtask`: the commands of a checkout. They install or build everything they need beyond rustup's Rust, Go and kubectl.
 
 mod bench;
+mod languages;
 mod test;
 mod up;
 
@@ -25,6 +26,8 @@ enum Command {
     Test(test::Arguments),
     /// Measure Joinery beside its peers.
     Bench(bench::Arguments),
+    /// Build the plugins in other languages, and measure them beside one in Rust.
+    Languages(languages::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         Command::Up(arguments) => up::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Languages(arguments) => languages::run(&arguments),
     });
     // Everything that was started has been stopped in order by now; this is for what it left behind.
     end_descendants(&[]);

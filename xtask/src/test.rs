@@ -63,6 +63,8 @@ fn all(arguments: &Arguments, workspace: &Workspace, stages: &mut Stages) -> Res
         cargo("plugins", "test --workspace --locked")
     })?;
     stages.run("cargo component", || component(workspace))?;
+    let left_out = stages.run("languages", || crate::languages::build(workspace))?;
+    stages.notes.extend(left_out);
     stages.run("e2e standalone", || {
         cargo("", "test --workspace --test e2e -- --skip cluster::")
     })?;
@@ -115,10 +117,12 @@ fn in_background(workspace: &Workspace) -> JoinHandle<Result<()>> {
 #[derive(Debug, Default)]
 struct Stages {
     done: Vec<(&'static str, Duration, bool)>,
+    /// What whoever reads the result must know besides.
+    notes: Vec<String>,
 }
 
 impl Stages {
-    fn run(&mut self, name: &'static str, stage: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn run<T>(&mut self, name: &'static str, stage: impl FnOnce() -> Result<T>) -> Result<T> {
         say(format!("== {name}"));
         let start = Instant::now();
         let result = stage();
@@ -138,5 +142,8 @@ impl Stages {
         }
         let total: Duration = self.done.iter().map(|(_, took, _)| *took).sum();
         println!("{:<16} {:8.1}", "total", total.as_secs_f64());
+        for note in &self.notes {
+            println!("{note}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::checks::{checks, checks_of_both, stored};
 use crate::client::Client;
 use crate::fixtures::{Namespace, VIEW, event, events_of, names_of, text};
+use crate::pages;
 use crate::shared::{Shared, cluster};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,6 +23,11 @@ checks! {
     plugins::api_services_follow_the_plugins,
     plugins::objects_of_a_plugin_that_went_do_not_outlive_their_namespace,
     upstream::a_cached_list_costs_no_upstream_list_and_a_live_one_two,
+}
+
+#[test]
+fn the_tutorial_as_written_ends_with_a_new_resource() {
+    pages::the_tutorial_as_written_ends_with_a_new_resource(cluster());
 }
 
 #[test]

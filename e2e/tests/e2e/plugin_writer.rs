@@ -1,4 +1,4 @@
-//! What a plugin's writer does with `joinery plugin`, from nothing to manifests: the commands of docs/plugins.md.
+//! What a plugin's writer does with `joinery plugin`, from nothing to manifests: the commands of docs/plugins.
 
 use std::fs;
 use std::path::Path;
@@ -50,6 +50,7 @@ fn a_new_plugin_of_each_shape_builds_passes_its_tests_and_is_taken() {
             "view",
             "e2epodstories.e2e-pod-story.example.com",
         ),
+        ("e2e-item", "served", "e2eitems.e2e-item.example.com"),
     ] {
         let folder = parent.join(name);
         let _ = fs::remove_dir_all(&folder);
@@ -90,17 +91,23 @@ fn a_new_plugin_of_each_shape_builds_passes_its_tests_and_is_taken() {
         }
         assert_eq!(
             packed.contains("aggregate-to-edit"),
-            shape == "stored",
+            shape != "view",
             "a view is not written"
         );
         assert_eq!(packed.contains("ClusterRoleBinding"), shape == "view");
-        let (flag, file) = if shape == "view" {
-            ("--objects", "cases/two-pods/objects.yaml")
-        } else {
-            ("--review", "cases/filled/review.yaml")
+        let asked: &[&str] = match shape {
+            "view" => &["--objects", "cases/two-pods/objects.yaml"],
+            "stored" => &["--review", "cases/filled/review.yaml"],
+            _ => &[
+                "--request",
+                "cases/made/request.yaml",
+                "--http",
+                "cases/made/http.yaml",
+            ],
         };
-        plugin("run", &[flag, file]);
-        let measured = plugin("bench", &[flag, file, "--seconds", "1"]);
+        let answered = plugin("run", asked);
+        assert!(answered.contains("apiVersion: "), "{answered}");
+        let measured = plugin("bench", &[asked, &["--seconds", "1"]].concat());
         assert!(measured.contains("calls/s"), "{measured}");
         eprintln!("{name}\n{checked}{measured}");
 

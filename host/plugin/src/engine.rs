@@ -9,6 +9,9 @@ pub(crate) const INSTANCES: u32 = 64;
 /// The largest memory that any plugin may be given, in bytes.
 pub(crate) const MAX_MEMORY: usize = 256 << 20;
 
+/// Core instances of one component. One of Python has 43: each of its libraries is one.
+const CORE_INSTANCES: u32 = 64;
+
 /// What a guest may hand to the host in one call, in bytes.
 pub(crate) const HOSTCALL_FUEL: usize = 16 << 20;
 
@@ -18,9 +21,11 @@ pub(crate) fn running() -> wasmtime::Result<Engine> {
     pool.total_component_instances(INSTANCES)
         .total_memories(INSTANCES)
         .total_stacks(INSTANCES)
-        .total_core_instances(8 * INSTANCES)
+        .total_core_instances(CORE_INSTANCES * INSTANCES)
         .total_tables(4 * INSTANCES)
-        .max_core_instances_per_component(8)
+        .max_core_instances_per_component(CORE_INSTANCES)
+        // Only their count is bounded ahead; what one takes, besides its memory, is allocated when it is made.
+        .max_core_instance_size(512 << 10)
         .max_memories_per_component(1)
         .max_tables_per_component(4)
         .max_memory_size(MAX_MEMORY)

@@ -15,7 +15,7 @@ use joinery_view::{CombineResult, Group, Join, JoinError, Selection, SharedJoin,
 use crate::abi::{Answer, Call};
 use crate::description::{Description, Shape};
 use crate::error::CallError;
-use crate::outbound::OutboundClient;
+use crate::outbound::{OutboundClient, RecordedAnswer};
 use crate::policy::{Grant, source_name};
 use crate::pool::{Instance, Pool, Stats};
 use crate::settings::HostSettings;
@@ -100,11 +100,27 @@ impl Generation {
 
     /// What answers the verbs of its served resources. `lookup`: how the plugin reads other resources.
     pub fn serve(&self, lookup: MakeLookup) -> Arc<dyn Serve> {
+        self.serve_with(lookup, OutboundClient::new(self.name(), self.grant.clone()))
+    }
+
+    /// As [`Generation::serve`], without a network: calls over HTTP get these answers, and those that have none fail.
+    pub fn serve_recorded(
+        &self,
+        lookup: MakeLookup,
+        answers: Vec<RecordedAnswer>,
+    ) -> Arc<dyn Serve> {
+        self.serve_with(
+            lookup,
+            OutboundClient::recorded(self.name(), self.grant.clone(), answers),
+        )
+    }
+
+    fn serve_with(&self, lookup: MakeLookup, outbound: Arc<OutboundClient>) -> Arc<dyn Serve> {
         let resources = self.description.resources.iter();
         Arc::new(PluginServe {
             pool: self.pool.clone(),
             grant: self.grant.clone(),
-            outbound: OutboundClient::new(self.name(), self.grant.clone()),
+            outbound,
             lookup,
             kinds: resources
                 .map(|r| (r.definition.gvr.clone(), r.definition.kind.as_str().into()))

@@ -36,6 +36,7 @@ pub use delivery::{
 pub use description::{Description, ResourceDescription, Shape};
 pub use error::{CallError, LoadError, SetupError};
 pub use generation::{Generation, MakeLookup};
+pub use outbound::RecordedAnswer;
 pub use policy::{Grant, Grants, KeyError, Policy, SignatureError, SigningKey, TrustedKeys};
 pub use pool::Stats;
 pub use runtime::{Runtime, RuntimeOptions};

@@ -67,10 +67,27 @@ pub(crate) enum OutboundError {
     Failed(String),
 }
 
+/// What a call is answered with where no call is made: to try a plugin, not to serve it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedAnswer {
+    /// `GET`, `POST`, …
+    pub method: String,
+    /// The whole URL.
+    pub url: String,
+    /// E.g. 200.
+    pub status: u16,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Bytes of the body.
+    pub body: Bytes,
+}
+
 /// Calls what one plugin may call.
 pub(crate) struct OutboundClient {
     plugin: String,
     grant: Arc<Grant>,
+    /// None: calls are made.
+    recorded: Option<Vec<RecordedAnswer>>,
 }
 
 impl OutboundClient {
@@ -78,6 +95,20 @@ impl OutboundClient {
         Arc::new(Self {
             plugin: plugin.to_owned(),
             grant,
+            recorded: None,
+        })
+    }
+
+    /// Makes no call: gives the first answer that is recorded for the same method and URL.
+    pub(crate) fn recorded(
+        plugin: &str,
+        grant: Arc<Grant>,
+        answers: Vec<RecordedAnswer>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            plugin: plugin.to_owned(),
+            grant,
+            recorded: Some(answers),
         })
     }
 
@@ -91,6 +122,9 @@ impl OutboundClient {
             ms => Duration::from_millis(ms.into()).min(TIME),
         };
         let request = self.request(outgoing)?;
+        if let Some(answers) = &self.recorded {
+            return look_up(answers, &request);
+        }
         match tokio::time::timeout(time, answer(request)).await {
             Ok(answer) => answer,
             Err(_) => Err(OutboundError::Timeout),
@@ -146,6 +180,27 @@ impl OutboundClient {
             request.headers_mut().append(name, value);
         }
         Ok(request)
+    }
+}
+
+fn look_up(
+    answers: &[RecordedAnswer],
+    request: &Request<Full<Bytes>>,
+) -> Result<Incoming, OutboundError> {
+    let (method, url) = (request.method(), request.uri());
+    let same = |answer: &&RecordedAnswer| {
+        let recorded = answer.url.parse::<Uri>();
+        answer.method == method.as_str() && recorded.is_ok_and(|recorded| recorded == *url)
+    };
+    match answers.iter().find(same) {
+        Some(answer) => Ok(Incoming {
+            status: answer.status,
+            headers: answer.headers.clone(),
+            body: answer.body.to_vec(),
+        }),
+        None => Err(OutboundError::Failed(format!(
+            "no answer is recorded for {method} {url}"
+        ))),
     }
 }
 
@@ -285,6 +340,29 @@ mod tests {
             );
         }
         assert!(seen.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_recorded_is_answered_and_nothing_else_is_called() {
+        let grant = Grant {
+            hosts: vec!["a.example:80".into()],
+            ..Grant::default()
+        };
+        let answer = RecordedAnswer {
+            method: "GET".into(),
+            url: "http://a.example/x".into(),
+            status: 418,
+            headers: Vec::new(),
+            body: Bytes::from_static(b"tea"),
+        };
+        let client = OutboundClient::recorded("weather", Arc::new(grant), vec![answer]);
+        let found = client.send(get("http://a.example/x")).await.unwrap();
+        assert_eq!((found.status, &found.body[..]), (418, &b"tea"[..]));
+        let missing = client.send(get("http://a.example/y")).await.unwrap_err();
+        let said = "no answer is recorded for GET http://a.example/y";
+        assert_eq!(missing, OutboundError::Failed(said.into()));
+        let denied = client.send(get("http://b.example/x")).await.unwrap_err();
+        assert!(matches!(denied, OutboundError::Denied(_)), "{denied:?}");
     }
 
     #[tokio::test]

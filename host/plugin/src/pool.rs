@@ -24,7 +24,9 @@ use crate::ticker::Ticker;
 
 /// Instances that a plugin keeps between calls.
 const WARM: usize = 2;
-/// An instance with more memory is not kept: one large call must not cost for ever.
+/// An instance that has come to more memory than it began with, by so much, is not kept: one large call must not cost for
+/// ever. What it begins with is the component's own: an interpreter with its heap is tens of MiB, most of which instances
+/// share with the compiled file.
 const WARM_MEMORY: usize = 8 << 20;
 /// Calls after which an instance is not kept.
 const WARM_CALLS: u32 = 10_000;
@@ -165,6 +167,8 @@ pub(crate) struct Instance {
     pub(crate) store: Store<State>,
     pub(crate) exports: Box<dyn Guest>,
     calls: u32,
+    /// Memory before the first call, in bytes.
+    began_with: usize,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -377,6 +381,7 @@ impl Pool {
             Ok(instance) => instance,
             Err(error) => return Err(Failed::Trapped(self.trap(&error, &store))),
         };
+        let began_with = store.data().memory.used;
         let exports = self
             .exports
             .load(&mut store, &instance)
@@ -386,6 +391,7 @@ impl Pool {
                 store,
                 exports,
                 calls: 0,
+                began_with,
                 _slot: slot,
             }),
             Ok(Err(message)) => Err(Failed::Configure(message)),
@@ -397,7 +403,7 @@ impl Pool {
         if self.limits.reuse == Reuse::Never
             || self.shared.wanted.load(Ordering::SeqCst) > 0
             || instance.calls >= WARM_CALLS
-            || instance.store.data().memory.used > WARM_MEMORY
+            || instance.store.data().memory.used - instance.began_with > WARM_MEMORY
         {
             return;
         }

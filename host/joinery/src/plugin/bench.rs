@@ -7,22 +7,24 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use joinery_object::GroupVersionResource;
+use joinery_object::{GroupVersionResource, Status};
 use joinery_plugin::Generation;
-use joinery_resource::Review;
+use joinery_resource::{Review, Serve, ServeRequest};
 use joinery_view::SharedJoin;
 use serde_json::Value;
 
 use super::Target;
-use super::inputs::Files;
+use super::inputs::{self, Files};
 use super::lookup::FileLookup;
 use super::record::Asked;
+use super::requests::{self, Verb};
+use super::run::NOTHING;
 use super::view::show;
 
 /// Ask a plugin the same over and over, and tell how many calls a second it answers and how long they take.
 ///
 /// Of a view, the calls are those that joining the objects of --objects needs; of a stored resource, it is the admission of
-/// --create or --review.
+/// --create or --review; of a served one, the verb of --create or --request.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   joinery plugin bench combined_tasks.wasm -f tasks.yaml -f events.yaml
@@ -50,6 +52,7 @@ enum Question {
         Box<Review>,
         Arc<FileLookup>,
     ),
+    Serve(Arc<dyn Serve>, Box<ServeRequest>, Verb),
 }
 
 impl Question {
@@ -57,6 +60,7 @@ impl Question {
         match self {
             Self::View(_, asked) => format!("{} of {}", asked.function(), asked.inputs()),
             Self::Admit(..) => "admit".to_owned(),
+            Self::Serve(_, _, verb) => verb.name().to_owned(),
         }
     }
 
@@ -68,29 +72,42 @@ impl Question {
                 .admit()
                 .admit(resource, (**review).clone(), lookup.clone())
                 .await
-                // A refusal is an answer; a trap and a plugin that is busy are none.
-                .map_or_else(|status| status.code < 500 && status.code != 429, |_| true),
+                .map_or_else(|status| is_answer(&status), |_| true),
+            Self::Serve(serve, request, verb) => verb
+                .ask(serve, request)
+                .await
+                .map_or_else(|status| is_answer(&status), |_| true),
         }
     }
 }
 
+/// A refusal is an answer; a trap and a plugin that is busy are none.
+fn is_answer(status: &Status) -> bool {
+    status.code < 500 && status.code != 429
+}
+
 impl Bench {
     pub(crate) async fn run(self) -> Result<ExitCode> {
+        let begun = Instant::now();
         let (_runtime, generation) = self.target.load().await?;
+        println!("compiled and loaded in {:.1?}", begun.elapsed());
         let inputs = self.files.read(&generation)?;
-        let questions = match inputs.review {
-            Some((resource, review)) => vec![Question::Admit(
+        let questions = match &inputs.asked {
+            Some(inputs::Asked::Review(resource, review)) => vec![Question::Admit(
                 generation.clone(),
-                resource,
-                Box::new(review),
-                Arc::new(FileLookup(inputs.objects)),
+                resource.clone(),
+                review.clone(),
+                Arc::new(FileLookup(inputs.objects.clone())),
+            )],
+            Some(inputs::Asked::Verb(request, verb)) => vec![Question::Serve(
+                requests::serve(&generation, &inputs),
+                request.clone(),
+                verb.clone(),
             )],
             None => of_views(&generation, &inputs.objects).await?,
         };
         if questions.is_empty() {
-            bail!(
-                "there is nothing to ask: say --objects for a view, --create or --review for a stored resource"
-            );
+            bail!(NOTHING);
         }
         let until = Instant::now() + Duration::from_secs(self.seconds);
         let begun = Instant::now();

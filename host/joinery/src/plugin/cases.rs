@@ -17,13 +17,16 @@ use super::run::ask;
 
 const OBJECTS: &str = "objects.yaml";
 const REVIEW: &str = "review.yaml";
+const REQUEST: &str = "request.yaml";
+const HTTP: &str = "http.yaml";
 const SETTINGS: &str = "settings.yaml";
 const EXPECTED: &str = "expected.yaml";
 
 /// Ask a plugin what recorded cases ask, and compare its answers with those expected.
 ///
 /// A case is a folder: objects.yaml (what the sources hold, or what look-ups find), review.yaml (a write of a stored
-/// resource; see `joinery plugin run --help`), settings.yaml (instead of the plugin's own settings file) and expected.yaml
+/// resource) or request.yaml (a verb of a served one) with http.yaml (what the service behind it answers; nothing is called),
+/// all as for `joinery plugin run`, settings.yaml (instead of the plugin's own settings file) and expected.yaml
 /// (the answer). Exits with 1 when an answer differs.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -78,8 +81,12 @@ impl Test {
             objects: file(OBJECTS).into_iter().collect(),
             review: file(REVIEW),
             create: None,
+            request: file(REQUEST),
+            http: file(HTTP),
         };
-        let inputs = files.read(generation)?;
+        let mut inputs = files.read(generation)?;
+        // A case is the same wherever it is asked.
+        inputs.http.get_or_insert_default();
         let answer = ask(generation, inputs)
             .await
             .with_context(|| format!("case {shown}"))?
@@ -117,7 +124,8 @@ type Loaded = (joinery_plugin::Runtime, Arc<Generation>);
 
 /// The cases in a folder: those below it, or itself when it is one.
 fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
-    let is_case = |path: &Path| path.join(OBJECTS).is_file() || path.join(REVIEW).is_file();
+    let asks = [OBJECTS, REVIEW, REQUEST];
+    let is_case = |path: &Path| asks.iter().any(|name| path.join(name).is_file());
     if is_case(folder) {
         return Ok(vec![folder.to_owned()]);
     }
@@ -131,8 +139,9 @@ fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
     }
     if cases.is_empty() {
         bail!(
-            "there is no case in {}: a case is a folder with {OBJECTS} or {REVIEW}",
-            folder.display()
+            "there is no case in {}: a case is a folder with {}",
+            folder.display(),
+            asks.join(" or ")
         );
     }
     cases.sort();

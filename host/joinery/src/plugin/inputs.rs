@@ -7,10 +7,12 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
 use joinery_object::{GroupVersionResource, ObjectKey};
-use joinery_plugin::{Generation, Shape};
-use joinery_resource::{Operation, Review, User};
+use joinery_plugin::{Generation, RecordedAnswer, ResourceDescription, Shape};
+use joinery_resource::{Operation, Review, ServeRequest, User};
 use serde::Deserialize;
 use serde_json::Value;
+
+use super::requests::{self, RequestFile, Verb};
 
 /// What a plugin is called with.
 #[derive(Clone, Debug, Default, Args)]
@@ -26,13 +28,32 @@ pub(crate) struct Files {
     /// The creation of the object in this file.
     #[arg(long, value_name = "OBJECT")]
     pub(crate) create: Option<PathBuf>,
+    /// A request for a served resource, YAML: verb (get, list, create, update, delete), resource, namespace, name, object,
+    /// etag, labelSelector, fieldSelector, next, user, dryRun, now. Only what is not obvious needs to stand there.
+    #[arg(long, value_name = "REQUEST", conflicts_with_all = ["create", "review"])]
+    pub(crate) request: Option<PathBuf>,
+    /// Answers to the calls over HTTP that a served resource makes, YAML: a list of url, method (GET), status (200),
+    /// headers, and body (a text, or what becomes JSON). Nothing is called then; without it, calls are made.
+    #[arg(long, value_name = "ANSWERS")]
+    pub(crate) http: Option<PathBuf>,
 }
 
 /// What the files say.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inputs {
     pub(crate) objects: Vec<Value>,
-    pub(crate) review: Option<(GroupVersionResource, Review)>,
+    pub(crate) asked: Option<Asked>,
+    /// None: calls over HTTP are made.
+    pub(crate) http: Option<Vec<RecordedAnswer>>,
+}
+
+/// What is asked of a resource that is no view.
+#[derive(Clone, Debug)]
+pub(crate) enum Asked {
+    /// Of a stored one: whether it may be written.
+    Review(GroupVersionResource, Box<Review>),
+    /// Of a served one: to answer a verb.
+    Verb(Box<ServeRequest>, Verb),
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -59,7 +80,7 @@ enum OperationName {
 
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct UserFile {
+pub(super) struct UserFile {
     name: String,
     uid: String,
     groups: Vec<String>,
@@ -75,7 +96,18 @@ impl Default for UserFile {
     }
 }
 
-/// The time of a review that names none: always the same, so that answers can be compared.
+impl From<UserFile> for User {
+    fn from(file: UserFile) -> Self {
+        Self {
+            name: file.name,
+            uid: file.uid,
+            groups: file.groups,
+            ..Self::default()
+        }
+    }
+}
+
+/// The time of a request that names none: always the same, so that answers can be compared.
 const NOW: &str = "2026-01-01T00:00:00Z";
 
 impl Files {
@@ -85,32 +117,54 @@ impl Files {
         for path in &self.objects {
             objects.extend(documents(path)?);
         }
-        let review = match (&self.review, &self.create) {
-            (Some(path), _) => Some(
-                review(generation, parse(path)?)
-                    .with_context(|| format!("review {}", path.display()))?,
-            ),
-            (None, Some(path)) => {
-                let file = ReviewFile {
-                    object: Some(parse(path)?),
-                    ..ReviewFile::default()
-                };
-                Some(
-                    review(generation, file)
-                        .with_context(|| format!("object {}", path.display()))?,
-                )
+        let about = |path: &Path| format!("{}", path.display());
+        let asked = match (&self.review, &self.create, &self.request) {
+            (Some(path), ..) => {
+                Some(review(generation, parse(path)?).with_context(|| about(path))?)
             }
-            (None, None) => None,
+            (None, Some(path), _) => {
+                Some(creation(generation, parse(path)?).with_context(|| about(path))?)
+            }
+            (None, None, Some(path)) => {
+                Some(requests::request(generation, parse(path)?).with_context(|| about(path))?)
+            }
+            (None, None, None) => None,
         };
-        Ok(Inputs { objects, review })
+        let http = self.http.as_deref().map(requests::answers).transpose()?;
+        Ok(Inputs {
+            objects,
+            asked,
+            http,
+        })
     }
+}
+
+/// The creation of an object: a stored one is admitted, a served one is made by the plugin.
+fn creation(generation: &Generation, object: Value) -> Result<Asked> {
+    let resources = &generation.description().resources;
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let served = |r: &&ResourceDescription| matches!(r.shape, Shape::Served);
+    let stored = |r: &&ResourceDescription| matches!(r.shape, Shape::Stored);
+    let is_served = resources
+        .iter()
+        .filter(served)
+        .any(|r| r.definition.kind == kind)
+        || !resources.iter().any(|r| stored(&r));
+    if is_served {
+        return requests::request(generation, RequestFile::creating(object));
+    }
+    let file = ReviewFile {
+        object: Some(object),
+        ..ReviewFile::default()
+    };
+    review(generation, file)
 }
 
 fn text(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T> {
+pub(super) fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T> {
     serde_saphyr::from_str(&text(path)?)
         .with_context(|| format!("{} cannot be understood", path.display()))
 }
@@ -136,30 +190,49 @@ fn documents(path: &Path) -> Result<Vec<Value>> {
     Ok(objects)
 }
 
-fn review(generation: &Generation, file: ReviewFile) -> Result<(GroupVersionResource, Review)> {
-    let stored: Vec<_> = generation
-        .description()
-        .resources
-        .iter()
-        .filter(|resource| matches!(resource.shape, Shape::Stored))
-        .collect();
-    let names: Vec<&str> = stored
-        .iter()
-        .map(|resource| &*resource.definition.gvr.resource)
-        .collect();
+/// Which of the plugin's resources of a shape is meant: the one of this name, the only one, or that of the object's kind.
+pub(super) fn resource<'a>(
+    generation: &'a Generation,
+    shape: (&str, fn(&Shape) -> bool),
+    name: Option<&str>,
+    object: Option<&Value>,
+) -> Result<&'a ResourceDescription> {
+    let (shape, is_of_shape) = shape;
+    let resources = generation.description().resources.iter();
+    let found: Vec<_> = resources.filter(|r| is_of_shape(&r.shape)).collect();
+    let names: Vec<&str> = found.iter().map(|r| &*r.definition.gvr.resource).collect();
     if names.is_empty() {
-        bail!("the plugin has no stored resource: only those are written");
+        bail!("the plugin has no {shape} resource");
     }
     let of_kind = || {
-        let kind = file.object.as_ref().or(file.old_object.as_ref())?["kind"].as_str()?;
-        stored.iter().find(|r| r.definition.kind == kind)
+        let kind = object?["kind"].as_str()?;
+        found.iter().find(|r| r.definition.kind == kind)
     };
-    let resource = match &file.resource {
-        Some(name) => stored.iter().find(|r| *r.definition.gvr.resource == **name),
-        None if stored.len() == 1 => stored.first(),
+    match name {
+        Some(name) => found.iter().find(|r| *r.definition.gvr.resource == *name),
+        None if found.len() == 1 => found.first(),
         None => of_kind(),
     }
-    .ok_or_else(|| anyhow!("say which resource: it may be {}", names.join(" or ")))?;
+    .copied()
+    .ok_or_else(|| anyhow!("say which resource: it may be {}", names.join(" or ")))
+}
+
+/// A time, in milliseconds since 1970.
+pub(super) fn milliseconds(now: Option<&str>) -> Result<u64> {
+    let now = now.unwrap_or(NOW);
+    let now: jiff::Timestamp = now
+        .parse()
+        .with_context(|| format!("now: {now:?} is no time such as {NOW}"))?;
+    Ok(u64::try_from(now.as_millisecond()).unwrap_or_default())
+}
+
+fn review(generation: &Generation, file: ReviewFile) -> Result<Asked> {
+    let object = file.object.as_ref().or(file.old_object.as_ref());
+    let stored = (
+        "stored",
+        (|shape| matches!(shape, Shape::Stored)) as fn(&_) -> _,
+    );
+    let resource = resource(generation, stored, file.resource.as_deref(), object)?;
     let about = match file.operation {
         OperationName::Delete => file.old_object.as_ref().or(file.object.as_ref()),
         _ => file.object.as_ref(),
@@ -169,10 +242,7 @@ fn review(generation: &Generation, file: ReviewFile) -> Result<(GroupVersionReso
         .as_str()
         .ok_or_else(|| anyhow!("the object has no metadata.name"))?;
     let key = ObjectKey::new(metadata["namespace"].as_str(), name);
-    let now = file.now.as_deref().unwrap_or(NOW);
-    let now: jiff::Timestamp = now
-        .parse()
-        .with_context(|| format!("now: {now:?} is no time such as {NOW}"))?;
+    let now = milliseconds(file.now.as_deref())?;
     let schema = &resource.schema;
     let complete = |object: Value| {
         let mut object = object;
@@ -197,16 +267,14 @@ fn review(generation: &Generation, file: ReviewFile) -> Result<(GroupVersionReso
         key,
         object: object.map(complete),
         old_object: old.map(|old| Bytes::from(old.to_string())),
-        user: User {
-            name: file.user.name,
-            uid: file.user.uid,
-            groups: file.user.groups,
-            ..User::default()
-        },
+        user: file.user.into(),
         dry_run: file.dry_run,
-        now: u64::try_from(now.as_millisecond()).unwrap_or_default(),
+        now,
     };
-    Ok((resource.definition.gvr.clone(), review))
+    Ok(Asked::Review(
+        resource.definition.gvr.clone(),
+        Box::new(review),
+    ))
 }
 
 /// Whether an object is of this resource. A file says kinds, a source resources; as long as no server is asked, the plural

@@ -9,6 +9,7 @@ mod lookup;
 mod new;
 mod pack;
 mod record;
+mod requests;
 mod roles;
 mod run;
 mod view;

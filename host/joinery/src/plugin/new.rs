@@ -2,7 +2,7 @@
 //!
 //! The templates, the SDK and the contract are in this binary, so that what is written fits this host and nothing needs to
 //! be looked up: the SDK is put beside the plugin, in `sdk/`, as it is in the checkout. A folder below `plugins/templates`
-//! is a shape; `common` goes with all of them.
+//! is a shape; `common` goes with all of them, but for what a shape has of its own.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,8 @@ pub(crate) struct New {
     /// The plugin's name, lower case, words joined by '-': its crate, and its kind in upper camel case.
     #[arg(value_name = "NAME", value_parser = name)]
     name: String,
-    /// Who keeps the objects: stored, the host; view, nobody, they are joined from others.
+    /// Who keeps the objects: stored, the host; view, nobody, they are joined from others; served, the plugin, or a service
+    /// that it calls.
     #[arg(long, value_parser = PossibleValuesParser::new(shapes()))]
     shape: String,
     /// API group of its resource. Left out: NAME.example.com.
@@ -179,7 +180,7 @@ mod tests {
 
     #[test]
     fn each_folder_of_templates_is_a_shape() {
-        for shape in ["stored", "view"] {
+        for shape in ["served", "stored", "view"] {
             assert!(shapes().contains(&shape), "{:?}", shapes());
         }
         assert!(!shapes().contains(&"common"));

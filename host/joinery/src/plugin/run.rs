@@ -8,25 +8,28 @@ use anyhow::{Result, bail};
 use clap::Args;
 use joinery_object::{GroupVersionResource, Status};
 use joinery_plugin::Generation;
-use joinery_resource::{Review, Verdict};
+use joinery_resource::{Review, Serve, ServeRequest, Verdict};
 use serde_json::{Value, json};
 
 use super::Target;
-use super::inputs::{Files, Inputs};
+use super::inputs::{Asked, Files, Inputs};
 use super::lookup::FileLookup;
+use super::requests::{self, Verb};
 use super::view::{Shown, refused, show};
 
 /// Ask a plugin once, with objects from files, and print its answer.
 ///
 /// A view is joined by the host's own engine, from what --objects hold. Of a stored resource, a write is admitted:
-/// --create OBJECT, or --review FILE for all else. The answer goes to stdout as YAML; how long it took, and how much memory
+/// --create OBJECT, or --review FILE for all else. A served one answers a verb: --create OBJECT, or --request FILE; with
+/// --http, from recorded answers of the service behind it. The answer goes to stdout as YAML; how long it took, and how much memory
 /// the plugin had, to stderr. Exits with 1 when the plugin refuses or fails.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   joinery plugin run combined_tasks.wasm -f tasks.yaml -f events.yaml
   kubectl get pods,events -o yaml | joinery plugin run pod_story.wasm -f /dev/stdin
   joinery plugin run custom_task.wasm --create customtask.yaml -f clustertasks.yaml
-  joinery plugin run custom_task.wasm --review update.yaml")]
+  joinery plugin run custom_task.wasm --review update.yaml
+  joinery plugin run notes.wasm --request list.yaml --http answers.yaml")]
 pub(crate) struct Run {
     #[command(flatten)]
     target: Target,
@@ -61,19 +64,26 @@ pub(crate) struct Answer {
     timings: Vec<String>,
 }
 
+/// Said where the files ask nothing.
+pub(super) const NOTHING: &str = "there is nothing to ask: say --objects for a view, --create or --review for a stored \
+                                  resource, --create or --request for a served one";
+
 /// Asks a plugin what the inputs ask.
 pub(crate) async fn ask(generation: &Arc<Generation>, inputs: Inputs) -> Result<Answer> {
-    match inputs.review {
-        Some((resource, review)) => admit(generation, resource, review, inputs.objects).await,
-        None if inputs.objects.is_empty() => {
-            bail!(
-                "there is nothing to ask: say --objects for a view, --create or --review for a stored resource"
-            )
+    match &inputs.asked {
+        Some(Asked::Review(resource, review)) => {
+            let (resource, review) = (resource.clone(), Review::clone(review));
+            admit(generation, resource, review, inputs.objects).await
         }
+        Some(Asked::Verb(request, verb)) => {
+            let serve = requests::serve(generation, &inputs);
+            Ok(answer(generation, &serve, request, verb).await)
+        }
+        None if inputs.objects.is_empty() => bail!(NOTHING),
         None => {
             let shown = show(generation, &inputs.objects).await?;
             if shown.is_empty() {
-                bail!("the plugin has no view: say --create or --review");
+                bail!("the plugin has no view: say --create, --review or --request");
             }
             Ok(Answer {
                 good: shown.iter().all(|shown| shown.failures.is_empty()),
@@ -99,6 +109,37 @@ fn timings(shown: &Shown) -> Vec<String> {
         )
     };
     shown.calls.lock().iter().map(line).collect()
+}
+
+async fn answer(
+    generation: &Generation,
+    serve: &Arc<dyn Serve>,
+    request: &ServeRequest,
+    verb: &Verb,
+) -> Answer {
+    let begun = Instant::now();
+    let answered = verb.ask(serve, request).await;
+    let timings = vec![format!("{}: {:.1?}", verb.name(), begun.elapsed())];
+    let resources = &generation.description().resources;
+    let (value, good) = match answered {
+        Ok(mut value) => {
+            let of = resources
+                .iter()
+                .find(|r| r.definition.gvr == request.resource);
+            let faults = of.map_or_else(Vec::new, |of| requests::faults(of, &value));
+            let good = faults.is_empty();
+            if !good {
+                value["invalid"] = faults.into();
+            }
+            (value, good)
+        }
+        Err(status) => (json!({"refused": refused(&status)}), false),
+    };
+    Answer {
+        value,
+        good,
+        timings,
+    }
 }
 
 async fn admit(

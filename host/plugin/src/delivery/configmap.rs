@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn each_fault_is_named() {
         let digest = format!("sha256:{}", "0".repeat(64));
-        let bomb = zstd::encode_all(std::io::Read::take(std::io::repeat(0), 1 << 25), 1).unwrap();
+        let bomb = zstd::encode_all(std::io::Read::take(std::io::repeat(0), 1 << 26), 1).unwrap();
         for (path, value, words) in [
             (
                 "/binaryData",
@@ -390,7 +390,7 @@ mod tests {
             (
                 "/binaryData",
                 json!({PACKED: STANDARD.encode(bomb)}),
-                "has more than 16777216 bytes",
+                "has more than 33554432 bytes",
             ),
             (
                 "/data/settings.yaml",

@@ -460,7 +460,7 @@ mod tests {
     fn what_unpacks_to_too_much_is_not_unpacked() {
         let bomb = zstd::encode_all(io::repeat(0).take(1 << 26), 1).unwrap();
         let (_dir, mut scanner) = dir(&[("bomb.wasm.zst", &bomb)]);
-        assert!(error(&scanner.scan().unwrap(), "bomb").ends_with("has more than 16777216 bytes"));
+        assert!(error(&scanner.scan().unwrap(), "bomb").ends_with("has more than 33554432 bytes"));
     }
 
     #[test]
