@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::binaries::ControlPlaneBinaries;
 use crate::cluster::ControlPlane;
@@ -528,7 +528,19 @@ pub(crate) fn kubectl_for_standalone(workspace: &Workspace) -> Result<PathBuf> {
             .find(|file| file.is_file())
     });
     match on_path {
-        Some(kubectl) => Ok(kubectl),
+        Some(kubectl) => {
+            let mut version = Command::new(&kubectl);
+            let output = version.args(["version", "--client"]).output();
+            let output = output.with_context(|| format!("cannot run {}", kubectl.display()))?;
+            ensure!(
+                output.status.success(),
+                "{} does not work ({}): {}",
+                kubectl.display(),
+                output.status,
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+            Ok(kubectl)
+        }
         None => {
             say("there is no kubectl on PATH");
             Ok(ControlPlaneBinaries::ensure(workspace)

@@ -1,5 +1,7 @@
 //! Behind a real etcd, kube-apiserver and kube-controller-manager.
 
+mod clients;
+mod differential;
 mod ownership;
 
 use std::fs;

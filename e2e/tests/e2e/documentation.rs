@@ -1,4 +1,4 @@
-//! What the documentation says of the tests is so.
+//! What is said of the tests is so.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,4 +58,32 @@ fn every_test_that_the_page_of_checks_names_stands_where_it_says() {
         "{checked} names: is the page written otherwise?"
     );
     assert!(wrong.is_empty(), "docs/checks.md: {}", wrong.join("; "));
+}
+
+/// `cargo xtask test --quick` leaves out `cluster`, and with it whatever needs a control plane.
+#[test]
+fn what_needs_a_control_plane_stands_in_cluster() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e");
+    let mut files = Vec::new();
+    sources(&folder, &mut files);
+    let asks = |file: &&PathBuf| {
+        fs::read_to_string(file)
+            .unwrap()
+            .contains(concat!("cluster", "()"))
+    };
+    let asking: Vec<_> = files
+        .iter()
+        .filter(asks)
+        .map(|file| file.strip_prefix(&folder).unwrap())
+        .collect();
+    assert!(asking.contains(&Path::new("cluster.rs")), "{asking:?}");
+    let elsewhere: Vec<_> = asking
+        .iter()
+        .filter(|file| {
+            !file.starts_with("cluster")
+                && !file.ends_with("cluster.rs")
+                && !file.ends_with("shared.rs")
+        })
+        .collect();
+    assert!(elsewhere.is_empty(), "{elsewhere:?}");
 }

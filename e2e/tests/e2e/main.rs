@@ -9,11 +9,9 @@
 
 mod checks;
 mod client;
-mod clients;
 mod cluster;
 mod command_line;
 mod crash;
-mod differential;
 mod documentation;
 mod fixtures;
 mod languages;

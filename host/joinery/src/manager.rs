@@ -469,7 +469,7 @@ impl Manager {
         record.refusals += u64::from(first);
         drop(record);
         if !told {
-            error!(plugin = name, "plugin refused: {why}{before}");
+            error!(plugin = name, "plugin refused: {}{before}", one_line(&why));
             let message = format!("plugin {name} is refused: {why}{before}");
             self.tell(name, slot, EventKind::Warning, "PluginRefused", &message);
         }
@@ -560,9 +560,24 @@ async fn complain(name: &str, service: &Service) -> Infallible {
     }
 }
 
+/// For the log, where a record is a line: a YAML parser shows what it stumbled over in several.
+fn one_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_of_the_log_is_one_line() {
+        let said = "line 2: found duplicate\n |\n 2 | mode: live\n   ^ here";
+        assert_eq!(
+            one_line(said),
+            "line 2: found duplicate | 2 | mode: live ^ here"
+        );
+    }
 
     #[test]
     fn attempts_become_rare_but_never_cease() {

@@ -268,7 +268,9 @@ impl Service {
         if !gone.is_empty() {
             context.catalog.change(&gone, []);
         }
-        info!(plugin = name, "plugin is out of service");
+        if serving.generation.is_some() {
+            info!(plugin = name, "plugin is out of service");
+        }
         Ok(())
     }
 

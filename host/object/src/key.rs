@@ -3,6 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What is encoded in a segment of a path: all but RFC 3986's unreserved characters.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
 /// A resource of one version, e.g. `tasks.example.com/v1, tasks`.
 ///
 /// Follows `k8s.io/apimachinery/pkg/runtime/schema.GroupVersionResource`.
@@ -44,7 +53,8 @@ impl GroupVersionResource {
         }
     }
 
-    /// The path of the collection below the server's root: `/api/v1/…` for the core group, else `/apis/<group>/…`.
+    /// The path of the collection below the server's root: `/api/v1/…` for the core group, else `/apis/<group>/…`. The namespace is
+    /// percent-encoded, so that it is one segment, whatever a client has sent for it.
     pub fn path(&self, namespace: Option<&str>) -> String {
         let mut path = if self.group.is_empty() {
             format!("/api/{}", self.version)
@@ -53,10 +63,18 @@ impl GroupVersionResource {
         };
         if let Some(namespace) = namespace {
             path.push_str("/namespaces/");
-            path.push_str(namespace);
+            path.extend(utf8_percent_encode(namespace, SEGMENT));
         }
         path.push('/');
         path.push_str(&self.resource);
+        path
+    }
+
+    /// The path of an object, as [`path`](Self::path): its name is one segment too.
+    pub fn object_path(&self, key: &ObjectKey) -> String {
+        let mut path = self.path(key.namespace.as_deref());
+        path.push('/');
+        path.extend(utf8_percent_encode(&key.name, SEGMENT));
         path
     }
 }
@@ -86,11 +104,47 @@ impl ObjectKey {
     }
 }
 
+/// Why something cannot be a segment of a path, and so neither a name nor a namespace. None: it can be.
+///
+/// Follows `IsValidPathSegmentName` of k8s.io/apimachinery/pkg/api/validation/path.
+pub fn not_a_path_segment(name: &str) -> Option<&'static str> {
+    match name {
+        "." => Some("may not be '.'"),
+        ".." => Some("may not be '..'"),
+        _ if name.contains('/') => Some("may not contain '/'"),
+        _ if name.contains('%') => Some("may not contain '%'"),
+        _ => None,
+    }
+}
+
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.namespace {
             Some(namespace) => write!(f, "{namespace}/{}", self.name),
             None => f.write_str(&self.name),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_name_holds_it_is_one_segment() {
+        let tasks = GroupVersionResource::new("tasks.example.com", "v1", "tasks");
+        for (namespace, name, path) in [
+            ("default", "a-b.c", "default/tasks/a-b.c"),
+            ("default?x", "?watch=1", "default%3Fx/tasks/%3Fwatch%3D1"),
+            ("a/../b", "x/status", "a%2F..%2Fb/tasks/x%2Fstatus"),
+            ("ü", "a b\r\n#%", "%C3%BC/tasks/a%20b%0D%0A%23%25"),
+        ] {
+            assert_eq!(
+                tasks.object_path(&ObjectKey::new(Some(namespace), name)),
+                format!("/apis/tasks.example.com/v1/namespaces/{path}")
+            );
+        }
+        assert_eq!(not_a_path_segment(".."), Some("may not be '..'"));
+        assert_eq!(not_a_path_segment("a..b"), None);
     }
 }

@@ -301,7 +301,9 @@ fn until_stale(sources: Vec<Arc<SourceCache>>, watch: Watch) -> Watch {
                 Ok(state) if state.too_large => not_held(),
                 Ok(_) => Status::service_unavailable(format!("{gvr} cannot be watched now"))
                     .with_retry_after(1),
-                Err(_) => Status::expired(format!("{gvr} is not read any more")),
+                Err(_) => Status::expired(format!(
+                    "{gvr} is not read any more: the plugin that was watched has gone or reads something else; list again"
+                )),
             }
         }
         .boxed()

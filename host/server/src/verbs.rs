@@ -11,7 +11,7 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Response, StatusCode};
 use joinery_object::{
     DeleteOptions, FieldSelector, FieldValidation, ListOptions, ObjectKey, PatchOptions, Status,
-    WriteOptions, default_field_manager,
+    WriteOptions, default_field_manager, not_a_path_segment,
 };
 use joinery_resource::{Caller, Definition, List, PatchType, Resource, Written, duplicate_fields};
 
@@ -23,7 +23,9 @@ use crate::encoding::{
 };
 use crate::handler::Asked;
 use crate::limits::spread;
-use crate::request::{BodyFormat, ResourcePath, body_format, patch_type, read_body, to_json};
+use crate::request::{
+    BodyFormat, ResourcePath, UNKNOWN, body_format, patch_type, read_body, to_json,
+};
 use crate::watch::{FrameWriter, OpenWatch, failed};
 use crate::websocket::Handshake;
 use crate::{paths, respond};
@@ -65,6 +67,10 @@ where
         });
     };
     let definition = resource.definition();
+    if asked.info.verb == UNKNOWN {
+        let method = asked.parts.method.as_str();
+        return Err(Status::method_not_supported(&path.gvr, method));
+    }
     check(&definition, path, asked.info.verb)?;
     let call = Call {
         app,
@@ -99,6 +105,15 @@ fn check(definition: &Definition, path: &ResourcePath, verb: &str) -> Result<(),
     // Only objects themselves are watched.
     if path.trailing || !in_scope || path.watch && path.subresource.is_some() {
         return Err(Status::path_not_found());
+    }
+    // What cannot be a name is not looked for, as k8s.io/apiserver/pkg/registry/generic/registry/store.go has it; a namespace neither.
+    for (what, value) in [("Name", &path.name), ("Namespace", &path.namespace)] {
+        if let Some(value) = value
+            && let Some(problem) = not_a_path_segment(value)
+        {
+            let message = format!("{what} parameter invalid: {value:?}: {problem}");
+            return Err(Status::bad_request(message));
+        }
     }
     if let Some(subresource) = &path.subresource {
         if !(definition.status_subresource && subresource == "status") {

@@ -12,6 +12,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use joinery_object::{
     EventType, GroupVersionResource, Object, ObjectError, ObjectKey, Status, canonical,
+    not_a_path_segment,
 };
 use kube::client::Body;
 use serde::Deserialize;
@@ -200,7 +201,15 @@ impl Upstream for KubernetesUpstream {
         gvr: &GroupVersionResource,
         key: &ObjectKey,
     ) -> Result<Option<Arc<Object>>, UpstreamError> {
-        let path = format!("{}/{}", gvr.path(key.namespace.as_deref()), key.name);
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        if not_a_path_segment(&key.name)
+            .or_else(|| not_a_path_segment(namespace))
+            .is_some()
+        {
+            // Nothing is called so, and the path would be another's.
+            return Ok(None);
+        }
+        let path = gvr.object_path(key);
         let body = match answer(self, &path, ANSWER).await {
             Ok(body) => body,
             Err(UpstreamError::Refused(status)) if status.code == 404 => return Ok(None),
@@ -212,6 +221,11 @@ impl Upstream for KubernetesUpstream {
     }
 
     async fn list(&self, gvr: &GroupVersionResource, query: &Query) -> Result<Page, UpstreamError> {
+        if let Some(problem) = query.namespace.as_deref().and_then(not_a_path_segment) {
+            return Err(UpstreamError::Refused(Status::bad_request(format!(
+                "the namespace {problem}"
+            ))));
+        }
         let body = answer(self, &collection(gvr, query, &[]), PAGE_ANSWER).await?;
         let list: RawList<'_> = serde_json::from_slice(&body).map_err(unreadable)?;
         // Items of built-in lists lack their kind: it is the list's, without its ending.

@@ -15,8 +15,6 @@ const MERGE: &str = "application/merge-patch+json";
 enum Peer {
     /// Tasks, a custom resource.
     Tasks,
-    /// ConfigMaps, for what custom resources answer in their own way.
-    ConfigMaps,
     /// Nobody: the case is the same for every resource, or has no counterpart.
     Nobody,
 }
@@ -123,6 +121,10 @@ const X: &str = r#"{"name":"x"}"#;
 #[rustfmt::skip]
 const READING: &[Case] = &[
     reading("an object that is not there", "/nosuch", 404, "NotFound", NAMED),
+    reading("a name that cannot be", "/..%2F", 400, "BadRequest", &[]).asking(Peer::Nobody),
+    reading("a name with a percent sign", "/a%25b", 400, "BadRequest", &[]),
+    reading("a name with a query in it", "/x%3Fwatch=1", 404, "NotFound", NAMED),
+    reading("a name with a line break", "/x%0d%0a", 404, "NotFound", NAMED),
     reading("a malformed label selector", "?labelSelector=a%20in%20(", 400, "BadRequest", &[]),
     reading("a field that cannot be selected", "?fieldSelector=spec.nosuch%3D1", 400, "BadRequest", &[]),
     reading("a malformed field selector", "?fieldSelector=abc", 400, "BadRequest", &[]),
@@ -133,7 +135,7 @@ const READING: &[Case] = &[
     reading("a match without a resourceVersion", "?resourceVersionMatch=Exact", 422, "Invalid", CAUSES),
     reading("an unknown match", "?resourceVersion=1&resourceVersionMatch=Foo", 422, "Invalid", CAUSES),
     reading("initial events without a match", "?watch=true&sendInitialEvents=true&timeoutSeconds=1", 422, "Invalid", CAUSES),
-    reading("a subresource that is not there", "/nosuch/nosuch", 404, "NotFound", &[]).asking(Peer::ConfigMaps),
+    reading("a subresource that is not there", "/nosuch/nosuch", 404, "NotFound", NAMED),
 ];
 
 /// For a view, which cannot be written.
@@ -242,11 +244,6 @@ fn check<'a>(
                     &clients[0],
                     format!("{TASKS}/namespaces/default/tasks"),
                     head(TASKS, "Task"),
-                )),
-                Peer::ConfigMaps => asked.push((
-                    &clients[0],
-                    "/api/v1/namespaces/default/configmaps".to_owned(),
-                    Value::Null,
                 )),
                 Peer::Nobody => {}
             }

@@ -164,6 +164,11 @@ impl Scanner {
                 files.insert(file);
             } else if let Some(name) = of(".yaml").or_else(|| of(".json")) {
                 settings.entry(name).or_default().push(file);
+            } else if let Some(name) = of(".yml") {
+                tracing::warn!(
+                    file,
+                    "ignored: settings are read from {name}.yaml or {name}.json"
+                );
             }
         }
         self.known.retain(|file, _| files.contains(file));

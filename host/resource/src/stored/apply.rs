@@ -182,7 +182,10 @@ impl StoredResource {
         }
         decode::check_key(&decoded.meta, key)?;
         decode::settle_namespace(definition, &mut decoded, key.namespace.as_deref())?;
-        Self::normalize(generation, &mut decoded.value);
+        if let Some(schema) = &generation.schema {
+            schema.default_but_keep_nulls(&mut decoded.value);
+            schema.prune(&mut decoded.value);
+        }
         Ok(decoded)
     }
 }

@@ -84,6 +84,12 @@ impl StructuralSchema {
         defaulting::apply(&self.inner.root, object);
     }
 
+    /// Fills in defaults. Nulls for which there is none stay, and are refused by [`validate`](Self::validate): as kube-apiserver has it
+    /// of what an apply comes to, which is no body that was decoded.
+    pub fn default_but_keep_nulls(&self, object: &mut Value) {
+        defaulting::apply(&self.inner.root, object);
+    }
+
     /// What is wrong with the object, worded as kube-apiserver does for custom resources; empty when it is valid.
     /// The content of ObjectMeta is not judged here, only what the schema says of `name` and `generateName`.
     #[must_use]

@@ -1,8 +1,13 @@
 //! From method and path to verb and resource, as k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
 
+use std::borrow::Cow;
+
 use http::Method;
 use joinery_object::{FieldSelector, GroupVersionResource, Query};
 use joinery_resource::Attributes;
+
+/// The verb of all unknown methods: they share a word, so that they cannot make metrics without end.
+pub(crate) const UNKNOWN: &str = "other";
 
 /// What a request is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,12 +101,9 @@ impl RequestInfo {
 impl ResourcePath {
     /// None for what is no resource: discovery among it.
     fn parse(path: &str) -> Option<Self> {
-        let segments: Vec<String> = path
-            .trim_matches('/')
-            .split('/')
-            .map(decode)
-            .collect::<Option<Vec<_>>>()?;
-        let mut segments = segments.iter().map(String::as_str);
+        // Decoded before it is cut, as Go's URL.Path is: an encoded slash separates too, for the authorizer and for us alike.
+        let path = decode(path)?;
+        let mut segments = path.trim_matches('/').split('/');
         let (group, version) = match segments.next()? {
             "api" => ("", segments.next()?),
             "apis" => (segments.next()?, segments.next()?),
@@ -170,18 +172,17 @@ fn lower(method: &Method) -> &'static str {
         Method::OPTIONS => "options",
         Method::CONNECT => "connect",
         Method::TRACE => "trace",
-        // Unknown methods share a word, so that they cannot make metrics without end.
-        _ => "other",
+        _ => UNKNOWN,
     }
 }
 
-/// Percent-decodes a segment; none when it is no UTF-8.
-fn decode(segment: &str) -> Option<String> {
-    if !segment.contains('%') {
-        return Some(segment.to_owned());
+/// Percent-decodes a path; none when it is no UTF-8.
+fn decode(path: &str) -> Option<Cow<'_, str>> {
+    if !path.contains('%') {
+        return Some(path.into());
     }
-    let mut out = Vec::with_capacity(segment.len());
-    let mut bytes = segment.bytes();
+    let mut out = Vec::with_capacity(path.len());
+    let mut bytes = path.bytes();
     while let Some(byte) = bytes.next() {
         if byte != b'%' {
             out.push(byte);
@@ -190,7 +191,7 @@ fn decode(segment: &str) -> Option<String> {
         let mut digit = || char::from(bytes.next()?).to_digit(16);
         out.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
     }
-    String::from_utf8(out).ok()
+    String::from_utf8(out).ok().map(Cow::from)
 }
 
 #[cfg(test)]
@@ -309,7 +310,7 @@ mod tests {
                 Method::GET,
                 "/apis/g/v1/things/a%2Fb",
                 "get",
-                "g/v1, things at ns= name=a/b sub=",
+                "g/v1, things at ns= name=a sub=b",
             ),
             (
                 Method::GET,

@@ -22,14 +22,15 @@ impl Sample {
         Some(Sample { peer, client })
     }
 
-    /// Until it answers.
+    /// Until it answers, and knows who asks: it reads whom to believe after it is ready.
     pub(super) fn wait(&self) {
+        const FLUNDERS: &str = "/apis/wardle.example.com/v1alpha1/flunders";
         const PATIENCE: Duration = Duration::from_secs(60);
         let begun = Instant::now();
         loop {
             self.peer.check().unwrap();
             if let Ok(mut connection) = self.client.try_connect()
-                && let Ok(answer) = connection.send("GET", "/readyz", &[], "")
+                && let Ok(answer) = connection.send("GET", FLUNDERS, &[], "")
                 && answer.status == 200
             {
                 return;

@@ -8,8 +8,8 @@ use crate::client::Client;
 use crate::fixtures::eventually;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const CUSTOM_TASK: &str = include_str!("../../../../plugins/custom-task/src/schema.json");
-const CLUSTER_TASK: &str = include_str!("../../../../plugins/cluster-task/src/schema.json");
+const CUSTOM_TASK: &str = include_str!("../../../../../plugins/custom-task/src/schema.json");
+const CLUSTER_TASK: &str = include_str!("../../../../../plugins/cluster-task/src/schema.json");
 
 /// The definitions; dropped with them.
 pub(super) struct Peer<'a> {

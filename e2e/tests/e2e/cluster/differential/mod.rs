@@ -36,7 +36,7 @@ fn stored_resources_answer_as_go_does() {
     let environment = cluster();
     let _gate = environment.in_common();
     let root = environment.workspace().root();
-    let scenarios = scenarios(&root.join("e2e/tests/e2e/differential/requests"));
+    let scenarios = scenarios(&root.join("e2e/tests/e2e/cluster/differential/requests"));
     let all = scenarios.iter().flat_map(|scenario| &scenario.requests);
     let (requests, fitting) = (
         all.clone().count(),
