@@ -34,11 +34,11 @@ fn soak(what: &str, times: u64) -> Value {
         of("late", 0) - of("early", 0) < GROWTH_KIB,
         "memory: {told}"
     );
-    // A thread that blocks may have been added, or have gone again.
-    assert!(of("late", 1) - of("early", 1) <= 2, "threads: {told}");
+    // Threads that block come with the load and go when they were idle for a while, each with some mappings. A leak would be one
+    // a repetition, of which there are more.
+    assert!(of("late", 1) - of("early", 1) <= 8, "threads: {told}");
     assert!(of("late", 2) - of("early", 2) <= 2, "open files: {told}");
-    // The stacks and heaps of the threads that may have come, and what the allocator took in parts.
-    assert!(of("late", 3) - of("early", 3) <= 32, "mappings: {told}");
+    assert!(of("late", 3) - of("early", 3) <= 64, "mappings: {told}");
     told
 }
 
