@@ -62,7 +62,7 @@ fn every_test_that_the_page_of_checks_names_stands_where_it_says() {
 
 /// `cargo xtask test --quick` leaves out `cluster`, and with it whatever needs a control plane.
 #[test]
-fn what_needs_a_control_plane_stands_in_cluster() {
+fn what_needs_a_control_plane_stands_in_its_folder() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e");
     let mut files = Vec::new();
     sources(&folder, &mut files);
