@@ -183,6 +183,10 @@ fn load_error(failed: Failed, contract: &'static str) -> LoadError {
     match failed {
         Failed::Link(message) => LoadError::Link { contract, message },
         Failed::Configure(message) => LoadError::Configure(message),
+        // In wasmtime's words, which do not say whose limits.
+        Failed::Trapped(message) if message.contains("exceeds memory limits") => LoadError::Failed(
+            format!("{message}: limits.memoryMiB of its settings is less than it begins with"),
+        ),
         Failed::Trapped(message) => LoadError::Failed(message),
         Failed::TimedOut(limit) => LoadError::TimedOut(limit),
         Failed::Busy(message) => LoadError::Host(message.to_owned()),

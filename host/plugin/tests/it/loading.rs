@@ -43,6 +43,12 @@ async fn a_plugin_says_what_it_serves_and_reads() {
 }
 
 #[tokio::test]
+async fn memory_that_does_not_suffice_to_begin_is_named() {
+    let said = refused(json!({"limits": {"memoryMiB": 1}})).await;
+    assert!(said.contains("limits.memoryMiB"), "{said}");
+}
+
+#[tokio::test]
 async fn files_that_are_no_plugin_are_refused() {
     let wat = |text: &str| bytes::Bytes::from(wat::parse_str(text).unwrap());
     let whole = guest("test_guest");
