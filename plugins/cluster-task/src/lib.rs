@@ -3,6 +3,8 @@
 
 mod describe;
 
+use std::time::Duration;
+
 use joinery_sdk::time::parse_duration;
 use joinery_sdk::{
     Admission, Cause, Description, Failure, GroupVersion, GroupVersionResource, Kubernetes,
@@ -12,6 +14,9 @@ use serde::Deserialize;
 
 /// The API group of ClusterTasks and CustomTasks, unless the operator sets another.
 const GROUP: &str = "aggregated.tasks.example.com";
+
+/// Times end with the year 9999; nothing that is to be done in time takes so long.
+const LONGEST: Duration = Duration::from_secs(876_000 * 3600);
 
 /// The plugin.
 pub struct ClusterTasks {
@@ -112,8 +117,14 @@ impl ClusterTasks {
         let what = format!("ClusterTask.{} {name:?}", self.settings.group);
         let task: ClusterTask = serde_json::from_slice(object)
             .map_err(|error| Failure::new("BadRequest", format!("{what}: {error}")))?;
+        let judged = |text: &String| match parse_duration(text)? {
+            after if after > LONGEST => {
+                Err("at most 876000h, a hundred years, is allowed".to_owned())
+            }
+            _ => Ok(()),
+        };
         if let Some(text) = &task.spec.deadline_after
-            && let Err(detail) = parse_duration(text)
+            && let Err(detail) = judged(text)
         {
             return Err(Failure::invalid(
                 &what,
@@ -265,6 +276,15 @@ mod tests {
         assert!(failure.message.starts_with(
             r#"ClusterTask.aggregated.tasks.example.com "nightly" is invalid: spec.deadlineAfter: Invalid value: "2d""#
         ));
+        for (text, allowed) in [
+            ("876000h", true),
+            ("876000h1s", false),
+            ("70000000h", false),
+        ] {
+            let object = format!(r#"{{"spec":{{"deadlineAfter":"{text}"}}}}"#);
+            let verdict = admit(Operation::Create, Some(&object), &cluster);
+            assert_eq!(verdict.is_ok(), allowed, "{text}");
+        }
         assert!(cluster.asked.borrow().is_empty());
     }
 }

@@ -44,22 +44,28 @@ impl Admission for CustomTasks {
             return Ok(Verdict::default());
         }
         let mut task = parse(review.object.as_deref())?;
-        // What is on its way out must be able to lose its finalizers, whatever else has changed meanwhile.
-        if task
-            .pointer("/metadata/deletionTimestamp")
-            .is_some_and(Value::is_string)
-        {
-            return Ok(Verdict::default());
-        }
-        let before = task.clone();
-        let what = format!("CustomTask.{} {:?}", self.settings.group, review.key.name);
         let old = review
             .old_object
             .as_deref()
             .map(|old| parse(Some(old)))
             .transpose()?;
+        // A write of labels or finalizers takes nothing from the ClusterTask, for the spec has been judged. And what is on its way out
+        // must be able to lose its finalizers, whatever else has changed meanwhile.
+        let judged = old.as_ref().is_some_and(|old| old["spec"] == task["spec"]);
+        let going = task
+            .pointer("/metadata/deletionTimestamp")
+            .is_some_and(Value::is_string);
+        if judged && going {
+            return Ok(Verdict::default());
+        }
+        let before = task.clone();
+        let what = format!("CustomTask.{} {:?}", self.settings.group, review.key.name);
 
-        let from = self.cluster_task(&what, &task, old.as_ref(), kubernetes)?;
+        let from = if judged {
+            None
+        } else {
+            self.cluster_task(&what, &task, old.as_ref(), kubernetes)?
+        };
         let now = Timestamp::from_millis(review.now);
         let created = task
             .pointer("/metadata/creationTimestamp")

@@ -102,7 +102,9 @@ fn fields_of_its_own_stay() {
 fn a_deadline_left_out_again_is_the_same_again() {
     let mut again = referring("full");
     again["metadata"]["creationTimestamp"] = json!("2025-06-01T00:00:00Z");
-    let stored = stored(&again, Some(&referring("full")));
+    let mut complete = again.clone();
+    complete["spec"] = stored(&again, None)["spec"].clone();
+    let stored = stored(&again, Some(&complete));
     assert_eq!(stored["spec"]["deadline"], "2025-06-01T01:30:00Z");
 }
 
@@ -161,11 +163,38 @@ fn new_references_need_a_cluster_task_that_takes_them() {
 #[test]
 fn old_references_hold() {
     let resting = referring("resting");
-    assert_eq!(stored(&resting, Some(&resting))["spec"]["priority"], 1);
+    let other = task(json!({"clusterTaskRef": {"name": "resting"}, "details": "other"}));
+    assert_eq!(stored(&other, Some(&resting))["spec"]["priority"], 1);
     let spec = json!({"clusterTaskRef": {"name": "unknown"}, "priority": 2});
     assert_eq!(
         stored(&task(spec.clone()), Some(&referring("unknown")))["spec"],
         spec
+    );
+}
+
+#[test]
+fn a_write_beside_the_spec_takes_nothing_from_the_cluster_task() {
+    let before = task(json!({"clusterTaskRef": {"name": "nightly"}, "priority": 2}));
+    let mut labelled = before.clone();
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    assert_eq!(stored(&labelled, Some(&before))["spec"], before["spec"]);
+}
+
+#[test]
+fn what_is_being_deleted_refers_to_nothing_new() {
+    let mut before = task(json!({"priority": 1}));
+    before["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut referring = before.clone();
+    for unknown in ["unknown", "resting"] {
+        referring["spec"]["clusterTaskRef"] = json!({"name": unknown});
+        let failure = admit_at(NOW, &referring, Some(&before)).unwrap_err();
+        assert_eq!(failure.causes[0].field, "spec.clusterTaskRef.name");
+    }
+    let mut finished = before.clone();
+    finished["spec"]["taskState"] = json!("Finished");
+    assert_eq!(
+        stored(&finished, Some(&before))["status"]["conditions"][1]["status"],
+        "True"
     );
 }
 
@@ -206,7 +235,7 @@ fn deletes_status_writes_and_what_is_being_deleted_pass() {
         operation,
         subresource: subresource.map(Into::into),
         object: object.map(|o| o.to_string().into_bytes()),
-        old_object: Some(task(json!({})).to_string().into_bytes()),
+        old_object: Some(going.to_string().into_bytes()),
         ..Review::default()
     };
     for review in [

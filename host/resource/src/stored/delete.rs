@@ -1,9 +1,7 @@
 //! delete and deletecollection.
 
 use futures::StreamExt;
-use joinery_object::{
-    DeleteOptions, ListOptions, ObjectKey, PropagationPolicy, ResourceVersion, Status, reason,
-};
+use joinery_object::{DeleteOptions, ListOptions, ObjectKey, PropagationPolicy, Status, reason};
 use joinery_store::Op;
 use serde_json::Value;
 
@@ -91,22 +89,15 @@ impl StoredResource {
         selection: &ListOptions,
         options: &DeleteOptions,
     ) -> Result<List, Status> {
-        let selection = self.selection(namespace, selection)?;
-        let snapshot = self.latest().await?;
-        let objects: Vec<_> = selection.of(&snapshot.objects, None).cloned().collect();
+        // As upstream: what such a list shows is deleted, a page of it where it has pages.
+        let mut list = self.read_list(namespace, selection).await?;
+        let objects = std::mem::take(&mut list.items);
         let mut deletes = futures::stream::iter(objects)
             .map(|object| async move {
                 let written = self.write_delete(caller, object.key(), options).await;
                 (object, written)
             })
             .buffered(CONCURRENT);
-        let mut list = List {
-            items: Vec::new(),
-            resource_version: ResourceVersion::single(snapshot.revision),
-            continue_token: None,
-            remaining: None,
-            warnings: Vec::new(),
-        };
         let mut failure = None;
         while let Some((object, outcome)) = deletes.next().await {
             match outcome {

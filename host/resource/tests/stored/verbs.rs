@@ -493,6 +493,40 @@ async fn a_collection_is_deleted_as_selected() {
     assert!(elsewhere.items.is_empty());
 }
 
+/// Options of a list bound what is deleted: who deletes in pages must not lose the rest.
+#[tokio::test]
+async fn a_collection_is_deleted_page_by_page_and_as_of_a_version() {
+    let host = Host::start().await;
+    let widgets = host.widgets().await;
+    for name in ["a", "b", "c", "d"] {
+        widgets.post(widget(name, json!({}))).await.unwrap();
+    }
+    let options = DeleteOptions::default();
+    let delete = async |selection: &str| {
+        let selection = list_options(selection);
+        widgets
+            .delete_collection(&admin(), Some("default"), &selection, &options)
+            .await
+    };
+    let page = delete("limit=1").await.unwrap();
+    assert_eq!(names(&page), ["a"]);
+    assert_eq!(page.remaining, Some(3));
+    assert_eq!(names(&widgets.all("").await.unwrap()), ["b", "c", "d"]);
+    let token = page.continue_token.unwrap();
+    widgets.post(widget("e", json!({}))).await.unwrap();
+    let rest = delete(&format!("limit=2&continue={token}")).await.unwrap();
+    assert_eq!(names(&rest), ["b", "c"]);
+    let version = widgets.all("").await.unwrap().resource_version;
+    widgets.post(widget("f", json!({}))).await.unwrap();
+    let then = format!("resourceVersionMatch=Exact&resourceVersion={version}");
+    assert_eq!(names(&delete(&then).await.unwrap()), ["d", "e"]);
+    assert_eq!(names(&widgets.all("").await.unwrap()), ["f"]);
+    assert_eq!(delete("continue=x").await.unwrap_err().code, 400);
+    let future = "resourceVersionMatch=Exact&resourceVersion=999999";
+    assert!(delete(future).await.is_err());
+    assert_eq!(names(&widgets.all("").await.unwrap()), ["f"]);
+}
+
 #[tokio::test]
 async fn cluster_scoped_objects_have_no_namespace() {
     let host = Host::start().await;

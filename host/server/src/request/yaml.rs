@@ -13,8 +13,10 @@ use serde_saphyr::DuplicateKeyPolicy;
 /// # Errors
 /// Says where it is no YAML, or no JSON can say the same.
 pub(super) fn to_json(text: &str) -> Result<Vec<u8>, String> {
+    // 010 is eight in YAML 1.1, as for Go.
     let options = serde_saphyr::options! {
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
+        legacy_octal_numbers: true,
     };
     let node: Node =
         serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
@@ -118,6 +120,11 @@ mod tests {
 
     fn json(yaml: &str) -> String {
         String::from_utf8(to_json(yaml).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_those_of_go() {
+        assert_eq!(json("[010, 0x10, 1e1, '010', 1.5]"), r#"[8,16,10.0,"010",1.5]"#);
     }
 
     #[test]
