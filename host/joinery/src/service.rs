@@ -332,6 +332,18 @@ impl Service {
                         "{name} is served already, by another plugin or by the host"
                     )));
                 }
+                let others = snapshot
+                    .resources()
+                    .filter(|(other, _)| !serving.resources.contains_key(other))
+                    .map(|(_, resource)| resource.definition());
+                for other in others.filter(|other| other.gvr.group == gvr.group) {
+                    if let Some(both) = resource.definition.name_in_common(&other) {
+                        return Err(Refusal::passing(format!(
+                            "{name}: {both:?} is a name of {} already: kinds, singulars and short names are unique in a group",
+                            other.gvr.group_resource()
+                        )));
+                    }
+                }
                 continue;
             };
             if old.resource().definition().namespaced != resource.definition.namespaced {

@@ -97,13 +97,62 @@ const STORED_VERBS: [&str; 8] = [
 ];
 const VIEW_VERBS: [&str; 3] = ["get", "list", "watch"];
 
+/// What one plugin may describe. Each resource costs every client of discovery and OpenAPI, not only those who use it.
+const MAX_RESOURCES: usize = 64;
+const MAX_SOURCES: usize = 64;
+const MAX_RELATIONS: usize = 32;
+const MAX_COLUMNS: usize = 64;
+/// As of a CustomResourceDefinition.
+const MAX_SELECTABLE_FIELDS: usize = 8;
+/// Of short names, and of categories.
+const MAX_NAMES: usize = 16;
+/// Bytes of all schemas together; a CustomResourceDefinition as a whole is about so large at most.
+const MAX_SCHEMAS: usize = 1 << 20;
+
+/// What is too much of a description to look at it any further.
+fn excess(declared: &Declared) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut bound = |what: &str, count: usize, most: usize| {
+        if count > most {
+            problems.push(format!("{what}: {count}, at most {most} are allowed"));
+        }
+    };
+    bound("resources", declared.resources.len(), MAX_RESOURCES);
+    bound("sources", declared.sources.len(), MAX_SOURCES);
+    let schemas = declared
+        .resources
+        .iter()
+        .map(|resource| resource.schema.len());
+    bound("bytes of schemas", schemas.sum(), MAX_SCHEMAS);
+    for resource in declared.resources.iter().take(MAX_RESOURCES) {
+        let mut of = |what: &str, count, most| {
+            bound(&format!("{what} of {:.63}", resource.plural), count, most);
+        };
+        of("columns", resource.columns.len(), MAX_COLUMNS);
+        of(
+            "selectable fields",
+            resource.selectable_fields.len(),
+            MAX_SELECTABLE_FIELDS,
+        );
+        of("short names", resource.short_names.len(), MAX_NAMES);
+        of("categories", resource.categories.len(), MAX_NAMES);
+        if let DeclaredShape::View { relations, .. } = &resource.shape {
+            of("relations", relations.len(), MAX_RELATIONS);
+        }
+    }
+    problems
+}
+
 /// Checks all of it, so that a plugin's writer sees all problems at once.
 pub(crate) fn check(
     declared: &Declared,
     exported: Exported,
     any_namespace: &[String],
 ) -> Result<Description, Vec<String>> {
-    let mut problems = Vec::new();
+    let mut problems = excess(declared);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
     if declared.resources.is_empty() {
         problems.push("it serves no resource".to_owned());
     }
@@ -186,6 +235,18 @@ pub(crate) fn check(
                 schema,
                 shape,
             });
+        }
+    }
+    for (at, one) in resources.iter().enumerate() {
+        let mut before = resources[..at].iter().map(|other| &*other.definition);
+        let same = |other: &&Definition| other.gvr.group == one.definition.gvr.group;
+        let both =
+            before.find_map(|other| Some(other).filter(same)?.name_in_common(&one.definition));
+        if let Some(name) = both {
+            problems.push(format!(
+                "resource {}: {name:?} is a name of another resource of its group too",
+                one.definition.gvr.group_resource()
+            ));
         }
     }
     for granted in any_namespace
@@ -333,6 +394,10 @@ fn names(resource: &DeclaredResource, complain: &mut impl FnMut(String)) {
         complain(format!(
             "group {group:?} belongs to Kubernetes: take a domain of your own"
         ));
+    } else if built_in("joinery.dev") {
+        complain(format!(
+            "group {group:?} belongs to Joinery itself: take a domain of your own"
+        ));
     } else if !group.split('.').all(label) || group.len() > 253 {
         complain(format!("group {group:?} is no DNS name in lower case"));
     }
@@ -341,8 +406,22 @@ fn names(resource: &DeclaredResource, complain: &mut impl FnMut(String)) {
             "version {version:?} must be like v1, v1beta2 or v2alpha1"
         ));
     }
-    if !kind.starts_with(|c: char| c.is_ascii_uppercase()) || !label(&kind.to_ascii_lowercase()) {
-        complain(format!("kind {kind:?} must be like CombinedTask"));
+    for (what, name) in [
+        ("kind", Some(kind)),
+        ("list kind", resource.list_kind.as_ref()),
+    ] {
+        let Some(name) = name else { continue };
+        let word = name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !word || name.len() > 63 || !name.starts_with(|c: char| c.is_ascii_uppercase()) {
+            complain(format!("{what} {name:?} must be like CombinedTask"));
+        } else if KINDS_OF_KUBERNETES.contains(&name.as_str()) {
+            complain(format!(
+                "{what} {name:?} is one of Kubernetes' own in every group"
+            ));
+        }
+    }
+    if resource.list_kind.as_ref() == Some(kind) {
+        complain(format!("list kind {kind:?} must be another than the kind"));
     }
     let others = resource.singular.iter().chain(&resource.short_names);
     for name in std::iter::once(plural)
@@ -359,6 +438,24 @@ fn names(resource: &DeclaredResource, complain: &mut impl FnMut(String)) {
         complain("category all is for what users own and delete: take another".to_owned());
     }
 }
+
+/// What clients take for no resource of the group, whatever the group.
+const KINDS_OF_KUBERNETES: [&str; 14] = [
+    "APIGroup",
+    "APIGroupList",
+    "APIResourceList",
+    "APIVersions",
+    "DeleteOptions",
+    "GetOptions",
+    "List",
+    "ListOptions",
+    "PartialObjectMetadata",
+    "PartialObjectMetadataList",
+    "Scale",
+    "Status",
+    "Table",
+    "WatchEvent",
+];
 
 /// A DNS label, as RFC 1035 and Kubernetes have it.
 fn label(name: &str) -> bool {

@@ -42,6 +42,26 @@ pub struct Definition {
     pub selectable_fields: Vec<String>,
 }
 
+impl Definition {
+    /// A name by which clients could mean either of two resources of one group; none: they can stand side by side. What
+    /// apiextensions-apiserver asks before it accepts names (pkg/controller/status/naming_controller.go).
+    pub fn name_in_common(&self, other: &Definition) -> Option<&str> {
+        let kind = [&self.kind, &self.list_kind]
+            .into_iter()
+            .find(|kind| **kind == other.kind || **kind == other.list_kind);
+        let plain = |name: &str| {
+            *other.gvr.resource == *name
+                || other.singular == name
+                || other.short_names.iter().any(|short| short == name)
+        };
+        let mut names = [&*self.gvr.resource, self.singular.as_str()]
+            .into_iter()
+            .chain(self.short_names.iter().map(String::as_str));
+        kind.map(String::as_str)
+            .or_else(|| names.find(|name| plain(name)))
+    }
+}
+
 /// One request, as far as a resource must know it.
 #[derive(Clone, Debug)]
 pub struct Caller {

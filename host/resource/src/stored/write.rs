@@ -29,6 +29,9 @@ pub(super) enum Outcome {
     Lost(Option<GuardFailure>),
 }
 
+/// Bytes of an object that admission may come to: what a request may have.
+const MAX_OBJECT: usize = 3 << 20;
+
 /// What admission made of an object.
 pub(super) struct Admitted {
     /// None: it goes as it came.
@@ -129,6 +132,7 @@ impl StoredResource {
                     .ok_or_else(|| {
                         Status::internal("admission returned something that is no JSON object")
                     })?;
+                same_object(&object, &before)?;
                 metadata::guard(&mut object, &before);
                 Some(object)
             }
@@ -176,6 +180,26 @@ impl StoredResource {
         );
         Status::conflict(self.gvr(), &key.name, &message).with_retry_after(1)
     }
+}
+
+/// Admission completes an object; it makes none of another kind of it, and none that no client could have sent. Of its metadata, what
+/// the host owns is put back afterwards.
+fn same_object(object: &Value, before: &Value) -> Result<(), Status> {
+    for field in ["apiVersion", "kind"] {
+        let (given, made) = (&before[field], &object[field]);
+        if given != made {
+            return Err(Status::internal(format!(
+                "admission returned another object: its {field} is {made}, not {given}"
+            )));
+        }
+    }
+    let len = text(object)?.len();
+    if len > MAX_OBJECT {
+        return Err(Status::internal(format!(
+            "admission made an object of {len} bytes of it, at most {MAX_OBJECT} are stored"
+        )));
+    }
+    Ok(())
 }
 
 /// As k8s.io/apimachinery/pkg/runtime words it.

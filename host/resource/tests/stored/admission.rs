@@ -70,6 +70,30 @@ async fn rules_may_change_the_object_but_not_who_it_is() {
 }
 
 #[tokio::test]
+async fn rules_make_no_other_kind_and_nothing_too_large() {
+    let host = Host::start().await;
+    let rule = Rule(|object, review| {
+        match &*review.key.name {
+            "kind" => object["kind"] = "Secret".into(),
+            "version" => object["apiVersion"] = "v1".into(),
+            _ => object["status"] = json!({"seen": "x".repeat(4 << 20)}),
+        }
+        Ok(())
+    });
+    let widgets = host.custom("widgets", true, Some(Arc::new(rule))).await;
+    for (name, said) in [
+        ("kind", "its kind is \"Secret\", not \"Widget\""),
+        ("version", "its apiVersion is \"v1\""),
+        ("large", "at most 3145728 are stored"),
+    ] {
+        let status = widgets.post(widget(name, json!({}))).await.unwrap_err();
+        assert_eq!(status.code, 500);
+        assert!(status.message.contains(said), "{}", status.message);
+    }
+    assert!(widgets.all("").await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
 async fn rules_see_the_object_before_and_after() {
     let host = Host::start().await;
     let rule = Rule(|_, review| {

@@ -124,7 +124,10 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_go() {
-        assert_eq!(json("[010, 0x10, 1e1, '010', 1.5]"), r#"[8,16,10.0,"010",1.5]"#);
+        assert_eq!(
+            json("[010, 0x10, 1e1, '010', 1.5]"),
+            r#"[8,16,10.0,"010",1.5]"#
+        );
     }
 
     #[test]
