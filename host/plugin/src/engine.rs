@@ -2,9 +2,15 @@
 
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// Instances that may exist at once, warm ones included. A slot is taken before one is made, so that the pool itself is
-/// never found empty.
-pub(crate) const INSTANCES: u32 = 64;
+/// Instances that may exist at once, warm ones included, of whichever plugins ask first. A slot is taken before one is made, so that
+/// the engine's own pool is never found empty.
+pub(crate) const SHARED_INSTANCES: u32 = 64;
+
+/// Instances beside them, one a plugin: who finds the shared ones taken by others has this one.
+pub(crate) const RESERVED_INSTANCES: u32 = 16;
+
+/// All that the engine has room for.
+const INSTANCES: u32 = SHARED_INSTANCES + RESERVED_INSTANCES;
 
 /// The largest memory that any plugin may be given, in bytes.
 pub(crate) const MAX_MEMORY: usize = 256 << 20;

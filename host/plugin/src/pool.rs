@@ -15,7 +15,7 @@ use wasmtime::component::{InstancePre, Linker};
 use wasmtime::{Engine, Store, Trap};
 
 use crate::abi::{Exports, Guest};
-use crate::engine::{HOSTCALL_FUEL, INSTANCES};
+use crate::engine::{HOSTCALL_FUEL, RESERVED_INSTANCES, SHARED_INSTANCES};
 use crate::error::CallError;
 use crate::output::Output;
 use crate::settings::{Limits, Reuse};
@@ -34,6 +34,9 @@ const WARM_CALLS: u32 = 10_000;
 const QUEUE: u32 = 64;
 /// How long they wait.
 const QUEUE_TIME: Duration = Duration::from_secs(2);
+/// What a caller is told who waited in vain.
+const ALL_IN_USE: &str =
+    "all instances of the host are in use by the calls of plugins, its own one among them";
 /// Between two looks for warm instances, while somebody waits for a slot.
 const EVICT_TIME: Duration = Duration::from_millis(20);
 
@@ -44,6 +47,8 @@ pub(crate) struct Shared {
     guests: Handle,
     ticker: Ticker,
     slots: Arc<Semaphore>,
+    /// What plugins have of their own, while `slots` are taken.
+    reserve: Arc<Semaphore>,
     /// Callers that wait for a slot.
     wanted: AtomicU32,
     pools: Mutex<Vec<Weak<Pool>>>,
@@ -56,26 +61,33 @@ impl Shared {
         guests: Handle,
         ticker: Ticker,
     ) -> Arc<Self> {
-        let slots = Arc::new(Semaphore::new(INSTANCES as usize));
+        let slots = Arc::new(Semaphore::new(SHARED_INSTANCES as usize));
+        let reserve = Arc::new(Semaphore::new(RESERVED_INSTANCES as usize));
         Arc::new(Self {
             engine,
             linker,
             guests,
             ticker,
             slots,
+            reserve,
             wanted: AtomicU32::new(0),
             pools: Mutex::default(),
         })
     }
 
-    /// The right to have one more instance. Warm ones of any plugin make room for it.
-    async fn slot(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(slot) = self.slots.clone().try_acquire_owned() {
-            return Some(slot);
+    /// The right to have one more instance. Warm ones of any plugin make room for it; if none does, the plugin's own may be free.
+    async fn slot(&self, own: &Arc<Semaphore>) -> Option<Slot> {
+        if let Ok(shared) = self.slots.clone().try_acquire_owned() {
+            return Some(Slot(shared, None));
         }
         // From now on no instance is kept; those that were kept until now go one by one.
         let _wanted = Counted::one(&self.wanted);
-        let slot = pin!(self.slots.clone().acquire_owned());
+        let shared = pin!(self.slots.clone().acquire_owned());
+        let reserved = pin!(async {
+            let own = own.clone().acquire_owned().await.ok()?;
+            let reserved = self.reserve.clone().acquire_owned().await.ok()?;
+            Some(Slot(reserved, Some(own)))
+        });
         let evict = async {
             loop {
                 self.evict_one();
@@ -84,7 +96,8 @@ impl Shared {
         };
         tokio::select! {
             biased;
-            slot = slot => slot.ok(),
+            slot = shared => slot.ok().map(|shared| Slot(shared, None)),
+            slot = reserved => slot,
             () = evict => None,
             () = tokio::time::sleep(QUEUE_TIME) => None,
         }
@@ -97,6 +110,12 @@ impl Shared {
     }
 }
 
+/// Room for one instance; with the second permit it is the plugin's own.
+struct Slot(
+    #[expect(dead_code, reason = "held for as long as the instance is")] OwnedSemaphorePermit,
+    #[expect(dead_code, reason = "likewise")] Option<OwnedSemaphorePermit>,
+);
+
 /// One generation of a plugin, ready to be called.
 pub(crate) struct Pool {
     pub(crate) name: String,
@@ -108,6 +127,8 @@ pub(crate) struct Pool {
     output: Arc<Output>,
     shared: Arc<Shared>,
     permits: Arc<Semaphore>,
+    /// Its one instance beside the shared ones.
+    own: Arc<Semaphore>,
     waiting: AtomicU32,
     idle: Mutex<Vec<Instance>>,
     counters: Counters,
@@ -169,7 +190,7 @@ pub(crate) struct Instance {
     calls: u32,
     /// Memory before the first call, in bytes.
     began_with: usize,
-    _slot: OwnedSemaphorePermit,
+    _slot: Slot,
 }
 
 /// Why a call gave no answer, before it is put into words.
@@ -211,6 +232,7 @@ impl Pool {
         let pool = Arc::new(Self {
             output: Output::new(&name),
             permits: Arc::new(Semaphore::new(limits.concurrent_calls as usize)),
+            own: Arc::new(Semaphore::new(1)),
             waiting: AtomicU32::new(0),
             idle: Mutex::default(),
             counters: Counters::default(),
@@ -284,9 +306,9 @@ impl Pool {
             Some(_) => None,
             None => Some(
                 self.shared
-                    .slot()
+                    .slot(&self.own)
                     .await
-                    .ok_or_else(|| self.busy("all instances are in use"))?,
+                    .ok_or_else(|| self.busy(ALL_IN_USE))?,
             ),
         };
         self.counters.calls.fetch_add(1, Ordering::Relaxed);
@@ -297,7 +319,7 @@ impl Pool {
             let mut instance = match (warm, slot) {
                 (Some(instance), _) => instance,
                 (None, Some(slot)) => pool.instance(slot).await?,
-                (None, None) => return Err(Failed::Busy("all instances are in use")),
+                (None, None) => return Err(Failed::Busy(ALL_IN_USE)),
             };
             instance.calls += 1;
             instance.store.data_mut().lookups = lookups;
@@ -369,7 +391,7 @@ impl Pool {
         Failed::Busy(message)
     }
 
-    async fn instance(&self, slot: OwnedSemaphorePermit) -> Result<Instance, Failed> {
+    async fn instance(&self, slot: Slot) -> Result<Instance, Failed> {
         self.counters.instances.fetch_add(1, Ordering::Relaxed);
         let state = State::new(&self.output, self.limits.memory(), self.pure);
         let mut store = Store::new(&self.shared.engine, state);

@@ -26,6 +26,9 @@ pub struct HostSettings {
     pub limits: Limits,
 }
 
+/// MiB of all instances of a plugin together.
+const MAX_TOGETHER: u32 = 4096;
+
 /// What happens when a plugin is taken away whose stored resources have objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -101,7 +104,7 @@ impl HostSettings {
             (
                 "concurrentCalls",
                 concurrent_calls,
-                crate::engine::INSTANCES,
+                crate::engine::SHARED_INSTANCES,
             ),
             ("watchSeconds", watch_seconds, 3600),
         ] {
@@ -109,6 +112,13 @@ impl HostSettings {
                 let message = format!("limits.{name} is {value}, it may be from 1 to {most}");
                 return Err(LoadError::Settings(message));
             }
+        }
+        let together = memory_mib * concurrent_calls;
+        if together > MAX_TOGETHER {
+            let message = format!(
+                "limits.memoryMiB times limits.concurrentCalls is {together}, it may be up to {MAX_TOGETHER}"
+            );
+            return Err(LoadError::Settings(message));
         }
         if !(0.001..=60.0).contains(&call_seconds) {
             let message =

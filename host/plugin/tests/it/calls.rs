@@ -285,6 +285,33 @@ async fn instances_of_many_plugins_never_run_out() {
     }
 }
 
+/// Plugins whose calls never end may have all that is shared; each other one still has an instance of its own.
+#[tokio::test]
+async fn who_takes_all_instances_leaves_others_one() {
+    const GREEDY: usize = 5; // 80 calls for 64 instances.
+    let limits = json!({"concurrentCalls": 16, "callSeconds": 4});
+    let mut greedy = Vec::new();
+    for number in 0..GREEDY {
+        let settings = json!({"settings": {"generation": number}, "limits": limits});
+        greedy.push(things(settings).await.1);
+    }
+    let (_, modest) = things(json!({"settings": {"generation": GREEDY}})).await;
+    let loops = greedy.iter().flat_map(|join| {
+        std::iter::repeat_with(|| join.keys(0, Side::Child, vec![object("sleep")])).take(16)
+    });
+    let taken = join_all(loops);
+    let asked = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        for _ in 0..10 {
+            modest
+                .keys(0, Side::Child, vec![object("a")])
+                .await
+                .unwrap();
+        }
+    };
+    tokio::join!(taken, asked);
+}
+
 #[tokio::test]
 async fn instances_are_reused_unless_told_otherwise() {
     for (reuse, made) in [("warm", 0), ("never", 100)] {
