@@ -174,8 +174,7 @@ impl Host {
     /// which are bundled get along with what deploy/ grants them is a test of their own.
     fn grants(&self) -> Result<PathBuf> {
         let path = self.data.join("grants.yaml");
-        let grants =
-            "plugins: {\"*\": {groups: [\"*.example.com\"], sources: [\"*\"], hosts: [\"*\"]}}\n";
+        let grants = "plugins: {\"*\": {groups: [\"*.example.com\"], sources: [\"*\"], hosts: [\"*\"]}, combined_tasks: {definer: true}}\n";
         fs::write(&path, grants).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
     }

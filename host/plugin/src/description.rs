@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use joinery_object::{FieldSelector, GroupVersionResource, LabelSelector};
-use joinery_resource::Definition;
+use joinery_resource::{Definition, Security};
 use joinery_schema::{Column, ColumnType, Columns, SelectableFields, StructuralSchema};
 use joinery_view::{Reach, Relation, SourceSpec, ViewSpec};
 
@@ -14,6 +14,7 @@ use crate::declared::{
     Declared, DeclaredRelation, DeclaredResource, DeclaredShape, DeclaredSource,
 };
 use crate::policy::{Grant, source_name};
+use crate::settings::HostSettings;
 
 /// All that a plugin serves and reads.
 #[derive(Debug)]
@@ -25,9 +26,9 @@ pub struct Description {
 }
 
 impl Description {
-    /// What the operator must grant it: the groups that it claims and the sources of its views. What the rules of stored
+    /// What the operator must grant it: the groups that it claims, the sources of its views, and what its settings want beyond them. What the rules of stored
     /// resources look up is not declared, and so not in it.
-    pub fn asks(&self) -> Grant {
+    pub fn asks(&self, settings: &HostSettings) -> Grant {
         let groups: BTreeSet<String> = self
             .resources
             .iter()
@@ -42,12 +43,14 @@ impl Description {
             groups: groups.into_iter().collect(),
             sources: sources.into_iter().collect(),
             hosts: Vec::new(),
+            definer: settings.security == Security::Definer,
+            any_namespace: settings.any_namespace.clone(),
         }
     }
 
     /// What it asks for and is not granted, one phrase each.
-    pub(crate) fn denied(&self, grant: &Grant) -> Vec<String> {
-        let asks = self.asks();
+    pub(crate) fn denied(&self, settings: &HostSettings, grant: &Grant) -> Vec<String> {
+        let asks = self.asks(settings);
         let groups = asks
             .groups
             .iter()
@@ -59,6 +62,17 @@ impl Description {
         groups
             .map(|group| format!("to claim resources in group {group:?}"))
             .chain(sources.map(|source| format!("to read the source {source:?}")))
+            .chain((asks.definer && !grant.definer).then(|| {
+                "to show its sources to all who may read its views (security: definer)".to_owned()
+            }))
+            .chain(
+                asks.any_namespace
+                    .iter()
+                    .filter(|relation| !grant.allows_any_namespace(relation))
+                    .map(|relation| {
+                        format!("that the relation {relation:?} reaches into any namespace (anyNamespace)")
+                    }),
+            )
             .collect()
     }
 }

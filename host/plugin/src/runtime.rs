@@ -143,7 +143,7 @@ impl Runtime {
         let description = description::check(&declared, exported, &settings.any_namespace)
             .map_err(LoadError::Description)?;
         let grant = self.policy.grants.of(&name);
-        let denied = description.denied(&grant);
+        let denied = description.denied(&settings, &grant);
         if !denied.is_empty() {
             return Err(LoadError::NotGranted(denied));
         }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use joinery_plugin::{
-    Description, Grants, LoadError, PluginFile, Policy, ResourceDescription, Shape,
+    Generation, Grants, LoadError, PluginFile, Policy, ResourceDescription, Shape,
 };
 use joinery_view::Reach;
 
@@ -44,7 +44,7 @@ impl Check {
         let refusal = match runtime(policy)?.load(plugin.clone()).await {
             Ok(generation) => {
                 println!("signature  {signature}");
-                describe(generation.description(), &plugin.name);
+                describe(&generation, &plugin.name);
                 println!("\nThe host takes it.");
                 return Ok(ExitCode::SUCCESS);
             }
@@ -54,7 +54,7 @@ impl Check {
         if matches!(refusal, LoadError::NotGranted(_) | LoadError::Signature(_))
             && let Ok(generation) = runtime(Policy::allow_all())?.load(plugin.clone()).await
         {
-            describe(generation.description(), &plugin.name);
+            describe(&generation, &plugin.name);
         }
         println!("\nThe host refuses it: {}", problems(&refusal));
         println!("\n{}", advice(&refusal));
@@ -73,7 +73,8 @@ fn size(plugin: &PluginFile) -> Result<String> {
     ))
 }
 
-fn describe(description: &Description, name: &str) {
+fn describe(generation: &Generation, name: &str) {
+    let description = generation.description();
     println!("resources");
     for resource in &description.resources {
         let definition = &resource.definition;
@@ -117,11 +118,17 @@ fn describe(description: &Description, name: &str) {
         }
     }
     let stored = |r: &ResourceDescription| matches!(r.shape, Shape::Stored);
-    let asks = description.asks();
+    let asks = description.asks(generation.settings());
     println!("asks to be granted, in the file of --plugin-grants:");
     println!("  plugins:\n    {name}:");
     println!("      groups: [{}]", asks.groups.join(", "));
     println!("      sources: [{}]", asks.sources.join(", "));
+    if asks.definer {
+        println!("      definer: true     # whoever may read its views sees what they are made of");
+    }
+    if !asks.any_namespace.is_empty() {
+        println!("      anyNamespace: [{}]", asks.any_namespace.join(", "));
+    }
     let served = |r: &ResourceDescription| matches!(r.shape, Shape::Served);
     if description.resources.iter().any(served) {
         println!("      # and, as hosts, what its verbs call; as sources, what they look up");

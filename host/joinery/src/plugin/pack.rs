@@ -92,13 +92,24 @@ impl Pack {
                 packed.client_side_apply
             );
         }
-        let asks = generation.description().asks();
+        let asks = generation.description().asks(generation.settings());
         eprintln!(
-            "the host takes it when the file of --plugin-grants has, for plugin {}: groups [{}], sources [{}]",
+            "the host takes it when the file of --plugin-grants has, for plugin {}: groups [{}], sources [{}]{}{}",
             plugin.name,
             asks.groups.join(", "),
-            asks.sources.join(", ")
+            asks.sources.join(", "),
+            if asks.definer { ", definer true" } else { "" },
+            if asks.any_namespace.is_empty() {
+                String::new()
+            } else {
+                format!(", anyNamespace [{}]", asks.any_namespace.join(", "))
+            }
         );
+        if asks.definer {
+            eprintln!(
+                "mind: its settings say security: definer, so whoever may read its views sees what they are made of"
+            );
+        }
         let roles = roles::roles(
             &name,
             generation.description(),

@@ -13,6 +13,11 @@
 //!   weather:
 //!     groups: [weather.example.com]
 //!     hosts: ["api.weather.example", "*.cache.example:8443"]
+//!   overview:
+//!     groups: [overview.example.com]
+//!     sources: [pods, nodes]
+//!     definer: true                   # who may read the view sees its sources
+//!     anyNamespace: [nodes]           # relations that may leave the primary's namespace
 //! ```
 
 use std::collections::BTreeMap;
@@ -39,6 +44,11 @@ pub struct Grant {
     pub sources: Vec<String>,
     /// What it may call: `host` (port 443) or `host:port`.
     pub hosts: Vec<String>,
+    /// Whether its views may show their sources to whoever may read the view (`security: definer` in its settings).
+    pub definer: bool,
+    /// Relations of its views that may reach into any namespace (`anyNamespace` in its settings).
+    #[serde(rename = "anyNamespace")]
+    pub any_namespace: Vec<String>,
 }
 
 impl Grants {
@@ -49,6 +59,8 @@ impl Grants {
             groups: all(),
             sources: all(),
             hosts: all(),
+            definer: true,
+            any_namespace: all(),
         };
         Self {
             plugins: Arc::new(BTreeMap::from([("*".to_owned(), grant)])),
@@ -81,7 +93,8 @@ impl Grants {
                 .groups
                 .iter()
                 .chain(&grant.sources)
-                .chain(&grant.hosts);
+                .chain(&grant.hosts)
+                .chain(&grant.any_namespace);
             for pattern in all {
                 let rest = pattern.strip_prefix("*.").unwrap_or(pattern);
                 if pattern != "*" && (rest.is_empty() || rest.contains('*')) {
@@ -101,6 +114,8 @@ impl Grants {
             sum.groups.extend_from_slice(&grant.groups);
             sum.sources.extend_from_slice(&grant.sources);
             sum.hosts.extend_from_slice(&grant.hosts);
+            sum.definer |= grant.definer;
+            sum.any_namespace.extend_from_slice(&grant.any_namespace);
         }
         sum
     }
@@ -119,6 +134,11 @@ impl Grant {
 
     pub(crate) fn allows_source_named(&self, name: &str) -> bool {
         any(&self.sources, name)
+    }
+
+    /// Whether this relation of its views may reach into any namespace.
+    pub(crate) fn allows_any_namespace(&self, relation: &str) -> bool {
+        any(&self.any_namespace, relation)
     }
 
     /// Whether it may call this host, by name and port.

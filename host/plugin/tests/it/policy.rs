@@ -57,6 +57,40 @@ async fn what_is_not_granted_is_refused_and_named() {
 }
 
 #[tokio::test]
+async fn settings_open_nothing_that_the_grants_do_not() {
+    let granted = "groups: ['*'], sources: ['*']";
+    let definer = json!({"security": "definer"});
+    let anywhere = json!({"settings": {"anyNamespace": true}, "anyNamespace": ["uses", "further"]});
+    for (settings, more, words) in [
+        (&definer, "", "security: definer"),
+        (
+            &anywhere,
+            ", anyNamespace: [uses]",
+            "relation \"further\" reaches into any namespace",
+        ),
+    ] {
+        let grants = format!("plugins: {{test_guest: {{{granted}{more}}}}}");
+        let settings = HostSettings::parse(&settings.to_string()).unwrap();
+        let plugin = PluginFile::new("test_guest", guest("test_guest"), settings);
+        let error = granting(&grants)
+            .load(plugin)
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    for (settings, more) in [
+        (definer, "definer: true"),
+        (anywhere, "anyNamespace: ['*']"),
+    ] {
+        let grants = format!("plugins: {{test_guest: {{{granted}, {more}}}}}");
+        let settings = HostSettings::parse(&settings.to_string()).unwrap();
+        let plugin = PluginFile::new("test_guest", guest("test_guest"), settings);
+        granting(&grants).load(plugin).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn no_grant_opens_the_groups_of_kubernetes() {
     let runtime = runtime(Policy::allow_all());
     let settings = HostSettings::parse(r#"{"settings":{"group":"metrics.k8s.io"}}"#).unwrap();
