@@ -26,7 +26,6 @@ use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -149,12 +148,12 @@ impl Log {
     ) -> Result<(Self, State), OpenError> {
         let identity = *layout.identity.as_bytes();
         // A damaged file makes fjall panic in places.
-        let (log, state) = catch_unwind(AssertUnwindSafe(|| {
+        let (log, state) = super::quiet::catch(|| {
             let mut log = Self::open_database(dir, identity, fsync)?;
             let state = log.load()?;
             Ok((log, state))
-        }))
-        .unwrap_or_else(|_| Err(Fault::Damaged("reading it failed with a panic".to_owned())))
+        })
+        .unwrap_or_else(|| Err(Fault::Damaged("reading it failed with a panic".to_owned())))
         .map_err(|fault| fault.at(layout.dir()))?;
         if journal_end > state.revision + 1 {
             let detail = format!(

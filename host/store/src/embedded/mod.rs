@@ -10,6 +10,7 @@ mod check;
 mod layout;
 mod log;
 mod mark;
+mod quiet;
 mod restore;
 mod socket;
 mod state;

@@ -174,6 +174,42 @@ async fn a_changed_byte_in_the_middle_is_found_or_harmless() {
     assert!(cut_short > 0, "no byte ended the replay");
 }
 
+const QUIET: &str = "JOINERY_STORE_QUIET_TEST_FOLDER";
+
+/// The child: checks a store with each byte of some that was changed. Without its variable it does nothing.
+#[test]
+fn checking_process() {
+    let Some(dir) = std::env::var_os(QUIET).map(PathBuf::from) else {
+        return;
+    };
+    let path = journal(&dir);
+    let whole = fs::read(&path).unwrap();
+    let begin = position(&whole, "value of 12");
+    for at in begin..position(&whole, "value of 13") {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x55;
+        fs::write(&path, bytes).unwrap();
+        if let Err(error) = joinery_store::check(&dir) {
+            println!("{error}");
+        }
+    }
+}
+
+/// The engine below panics at some bytes. That is damage, told in one message.
+#[tokio::test]
+async fn a_panic_of_the_engine_is_not_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    written(dir.path()).await;
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "damage::checking_process", "--nocapture"])
+        .env(QUIET, dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("failed with a panic"), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
 /// The numbers of all values, which are whole.
 async fn values(store: &Embedded) -> Vec<u64> {
     let page = store
