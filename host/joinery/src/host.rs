@@ -74,7 +74,25 @@ pub(crate) struct Host {
 pub(crate) struct OpenStore {
     /// The store.
     pub(crate) store: Arc<dyn Store>,
+    embedded: Arc<Embedded>,
     _backups: BackupServer,
+}
+
+impl OpenStore {
+    /// Not ready while the store takes no writes; not live when it will take none before a restart.
+    pub(crate) fn watch_over(&self, health: &Health) {
+        let embedded = self.embedded.clone();
+        health.ready("store", move || {
+            let writable = embedded.writable();
+            writable
+                .map(|()| String::new())
+                .map_err(|error| error.to_string())
+        });
+        let embedded = self.embedded.clone();
+        health.live("store-engine", move || {
+            embedded.recoverable().map_err(|error| error.to_string())
+        });
+    }
 }
 
 /// Where the store lies in a data folder.
@@ -94,9 +112,13 @@ pub(crate) fn open_store(common: &Common) -> Result<OpenStore> {
     };
     let store = Embedded::open(&folder, options)
         .with_context(|| format!("cannot open the store {}", folder.display()))?;
-    let store = Arc::new(store);
-    let _backups = store.serve_backups()?;
-    Ok(OpenStore { store, _backups })
+    let embedded = Arc::new(store);
+    let _backups = embedded.serve_backups()?;
+    Ok(OpenStore {
+        store: embedded.clone(),
+        embedded,
+        _backups,
+    })
 }
 
 impl Host {

@@ -53,6 +53,7 @@ pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
     let tokens = TokenReviews::new(client.clone());
     tokens.register(&mut registry);
     let health = Health::new();
+    store.watch_over(&health);
     let swept = Arc::new(AtomicBool::new(false));
     let sweeper = tokio::spawn(remove_orphans(storage.clone(), namespaces, swept.clone()));
     health.ready("namespaces", move || {

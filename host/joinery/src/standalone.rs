@@ -56,6 +56,8 @@ pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<
         groups: vec![MASTERS.to_owned()],
         ..User::default()
     };
+    let health = Health::new();
+    store.watch_over(&health);
     let host = Host::start(Parts {
         common: options.common,
         policy,
@@ -72,7 +74,7 @@ pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<
             key: identity.key.clone(),
         },
         trust: SharedTrust::new(Trust::default()),
-        health: Health::new(),
+        health,
         registry: Registry::default(),
         events: Arc::new(OwnEvents(events)),
         api_services: None,

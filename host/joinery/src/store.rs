@@ -2,11 +2,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use joinery_store::{Backup, OpenError};
+use joinery_store::{Backup, OnlineError, OpenError};
 
 use crate::cli::StoreCommand;
 use crate::host::store_folder;
@@ -29,14 +29,24 @@ fn backup(store: &Path, to: &Path) -> Result<()> {
         return take(store, &mut io::stdout().lock());
     }
     let failed = || format!("cannot write {}", to.display());
+    // Through a link: what it points to is replaced, and the link stays.
+    let to = match fs::symlink_metadata(to) {
+        Ok(found) if found.is_symlink() => &fs::canonicalize(to).with_context(failed)?,
+        _ => to,
+    };
+    refuse_other_than_files(to)?;
     let mut name = to.file_name().with_context(failed)?.to_owned();
     name.push(".partial");
-    let partial = Partial(to.with_file_name(name));
+    let partial = to.with_file_name(name);
+    // What an interrupted backup left.
+    if refuse_other_than_files(&partial)? {
+        fs::remove_file(&partial).with_context(failed)?;
+    }
+    let partial = Partial(partial);
     // Objects may hold secrets: only the owner may read them.
     let file = File::options()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(&partial.0)
         .with_context(failed)?;
@@ -53,6 +63,34 @@ fn backup(store: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Whether there is a file; an error if there is something that a file must not take the place of, such as a device, whose
+/// name would be gone with the first backup.
+fn refuse_other_than_files(path: &Path) -> Result<bool> {
+    let failed = || format!("cannot write {}", path.display());
+    let kind = match fs::symlink_metadata(path) {
+        Ok(found) => found.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error).with_context(failed),
+    };
+    let what = if kind.is_file() {
+        return Ok(true);
+    } else if kind.is_dir() {
+        "a folder"
+    } else if kind.is_symlink() {
+        "a symbolic link"
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    anyhow::bail!(
+        "{} is {what}, and a backup takes the place of a file only; --to - writes to the standard output",
+        path.display()
+    );
+}
+
 /// A file that is not whole: removed, unless it got another name.
 struct Partial(PathBuf);
 
@@ -67,7 +105,12 @@ fn take(store: &Path, out: &mut impl Write) -> Result<()> {
     match joinery_store::read_backup(store, &mut *out) {
         Ok(written) => written.map(drop).context("cannot write the backup"),
         Err(in_use @ OpenError::InUse { .. }) => {
-            joinery_store::online_backup(store, out).with_context(|| in_use.to_string())
+            joinery_store::online_backup(store, out).map_err(|error| match error {
+                OnlineError::Unreachable { .. } => {
+                    anyhow::Error::new(error).context(in_use.to_string())
+                }
+                OnlineError::Io(_) => error.into(),
+            })
         }
         Err(error) => Err(error.into()),
     }
@@ -137,4 +180,71 @@ fn is_standard(file: &Path) -> bool {
 
 fn told(backup: Backup) -> String {
     format!("{} objects at revision {}", backup.entries, backup.revision)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    /// A folder with a store that nobody has open.
+    fn data() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        drop(joinery_store::Embedded::open(dir.path().join("store"), Default::default()).unwrap());
+        dir
+    }
+
+    #[test]
+    fn a_backup_takes_the_place_of_nothing_but_a_file() {
+        let data = data();
+        let store = data.path().join("store");
+        let at = |name: &str| data.path().join(name);
+        assert!(
+            Command::new("mkfifo")
+                .arg(at("pipe"))
+                .status()
+                .unwrap()
+                .success()
+        );
+        fs::create_dir(at("folder")).unwrap();
+        symlink("/dev/null", at("null")).unwrap();
+        symlink(at("nowhere"), at("dangling")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        for (name, said) in [
+            ("pipe", "is a pipe"),
+            ("folder", "is a folder"),
+            ("null", "/dev/null is a device"),
+            ("socket", "is a socket"),
+            ("dangling", "cannot write"),
+        ] {
+            let kind = fs::symlink_metadata(at(name)).unwrap().file_type();
+            let error = backup(&store, &at(name)).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+            assert!(
+                name == "dangling" || error.contains("--to - writes"),
+                "{error}"
+            );
+            assert_eq!(fs::symlink_metadata(at(name)).unwrap().file_type(), kind);
+        }
+        // Nor does what is not whole yet.
+        fs::rename(at("pipe"), at("file.partial")).unwrap();
+        let error = backup(&store, &at("file")).unwrap_err().to_string();
+        assert!(error.contains("file.partial is a pipe"), "{error}");
+    }
+
+    #[test]
+    fn a_backup_goes_through_a_link_to_its_file() {
+        let data = data();
+        let store = data.path().join("store");
+        let (file, link) = (data.path().join("file"), data.path().join("link"));
+        fs::write(&file, "older").unwrap();
+        // What an interrupted backup left is in nobody's way.
+        fs::write(data.path().join("file.partial"), "half").unwrap();
+        symlink(&file, &link).unwrap();
+        backup(&store, &link).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(verify(&file).unwrap().revision, 1);
+        assert!(!data.path().join("file.partial").exists());
+    }
 }

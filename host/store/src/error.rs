@@ -28,8 +28,8 @@ pub enum StoreError {
     /// The store was closed. Whether a transaction that was under way took place is unknown.
     #[error("the store is closed")]
     Closed,
-    /// The disk failed. Whether the transaction took place is unknown, and the embedded engine
-    /// takes no other until it is opened anew.
+    /// The disk failed, or is full. Whether the transaction took place is unknown. The embedded engine
+    /// takes others once the disk has room again; after any other failure when it is opened anew.
     #[error("the store cannot write: {0}")]
     Storage(#[source] Arc<dyn Error + Send + Sync>),
 }

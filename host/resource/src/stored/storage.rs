@@ -96,6 +96,8 @@ pub(super) fn store_failure(error: StoreError) -> Status {
     tracing::error!(%error, "the store failed");
     match error {
         StoreError::Closed => Status::service_unavailable("the server is shutting down"),
+        // The transaction may be tried again: the store is back once its disk is.
+        error @ StoreError::Storage(_) => Status::service_unavailable(error.to_string()),
         other => Status::internal(other),
     }
 }

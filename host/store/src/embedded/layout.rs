@@ -3,12 +3,14 @@
 //! ```text
 //! LOCK     held while a process has the store open; names the process
 //! FORMAT   the format's version and the store's identity; says "creating" until the store is whole
+//! DURABLE  a revision that the database reaches at least, see [`mark`](super::mark)
 //! REPLAY   while the journals are replayed: the revision that they reach at least
 //! scratch/ a copy of db/ while the store is read without being opened
 //! db/      the fjall database
 //! ```
 
 use super::OpenError;
+use super::mark::Mark;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -24,6 +26,9 @@ const REPLAY: &str = "REPLAY";
 const REPLAY_NEW: &str = "REPLAY.new";
 const SCRATCH: &str = "scratch";
 const DATABASE: &str = "db";
+const ROOM: &str = "ROOM";
+/// So much must be free before a write is tried again.
+const ROOM_BYTES: usize = 1 << 20;
 
 /// A folder that this process, and no other, has open.
 #[derive(Debug)]
@@ -166,12 +171,13 @@ impl Layout {
         self.dir.join(DATABASE)
     }
 
-    /// Marks the store as whole.
-    pub(super) fn finish_creation(&self) -> Result<(), OpenError> {
+    /// Marks the store as whole, with what it holds.
+    pub(super) fn finish_creation(&self, mark: Mark) -> Result<(), OpenError> {
         let io = |source| OpenError::Io {
             path: self.dir.clone(),
             source,
         };
+        mark.write(self).map_err(io)?;
         self.write_format("ready").map_err(io)?;
         // The folder itself may be new as well: its name is on disk once its parent is.
         let parent = fs::canonicalize(&self.dir).map_err(io)?;
@@ -183,6 +189,17 @@ impl Layout {
         }
     }
 
+    /// Tries whether the disk takes something.
+    pub(super) fn try_room(&self) -> std::io::Result<()> {
+        let path = self.dir.join(ROOM);
+        let written = File::create(&path).and_then(|mut file| {
+            file.write_all(&vec![1; ROOM_BYTES])?;
+            file.sync_all()
+        });
+        fs::remove_file(&path)?;
+        written
+    }
+
     fn write_format(&self, state: &str) -> std::io::Result<()> {
         let text = format!(
             "joinery-store {FORMAT_VERSION}\n{}\n{state}\n",
@@ -192,7 +209,7 @@ impl Layout {
     }
 
     /// Writes a file, whole or not at all.
-    fn write(&self, name: &str, new: &str, text: &str) -> std::io::Result<()> {
+    pub(super) fn write(&self, name: &str, new: &str, text: &str) -> std::io::Result<()> {
         let new = self.dir.join(new);
         let mut file = File::create(&new)?;
         file.write_all(text.as_bytes())?;
@@ -243,7 +260,7 @@ impl Drop for Layout {
     }
 }
 
-fn damaged(dir: &Path, detail: &str) -> OpenError {
+pub(super) fn damaged(dir: &Path, detail: &str) -> OpenError {
     OpenError::Damaged {
         dir: dir.to_owned(),
         detail: detail.to_owned(),
@@ -251,7 +268,7 @@ fn damaged(dir: &Path, detail: &str) -> OpenError {
 }
 
 /// The text of a file; none if it is not there.
-fn read_text(dir: &Path, name: &str) -> Result<Option<String>, OpenError> {
+pub(super) fn read_text(dir: &Path, name: &str) -> Result<Option<String>, OpenError> {
     let path = dir.join(name);
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text)),

@@ -17,13 +17,15 @@
 //! may be torn. Commit records of later batches in the journal's raw bytes therefore prove damage.
 
 use super::OpenError;
-use super::layout::Layout;
+use super::layout::{Layout, damaged};
+use super::mark::Mark;
 use super::state::{Commit, Live, State};
+use super::write_error::WriteError;
 use crate::{Change, FIRST_REVISION, Key, Versioned};
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::collections::{BTreeMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -92,24 +94,36 @@ impl Log {
     /// Opens or creates the database and reads all of it.
     pub(super) fn open(layout: &Layout, fsync: bool) -> Result<(Self, State), OpenError> {
         if layout.is_new {
-            let opened = Self::replay(layout, &layout.database(), fsync, 0)?;
-            layout.finish_creation()?;
-            return Ok(opened);
+            let (log, state) = Self::replay(layout, &layout.database(), fsync, 0)?;
+            layout.finish_creation(Mark::of(&state))?;
+            return Ok((log, state));
         }
+        let mark = Mark::read(layout)?;
         let end = journal_end(layout)?;
         if end > 0 {
             layout.begin_replay(end)?;
         }
-        let opened = Self::replay(layout, &layout.database(), fsync, end)?;
+        let (log, state) = Self::replay(layout, &layout.database(), fsync, end)?;
+        mark.check(&state)
+            .map_err(|detail| damaged(layout.dir(), &detail))?;
         layout.end_replay()?;
-        Ok(opened)
+        if fsync && mark != Mark::of(&state) {
+            log.sync(layout)?;
+            Mark::of(&state).write(layout).unwrap_or_else(|error| {
+                tracing::warn!(%error, "cannot write how far the store has come");
+            });
+        }
+        Ok((log, state))
     }
 
     /// Reads all of a store that nobody has open, and leaves its files as they are.
     pub(super) fn read(layout: &Layout) -> Result<State, OpenError> {
+        let mark = Mark::read(layout)?;
         let end = journal_end(layout)?;
         let copy = layout.copy_database()?;
         let (_, state) = Self::replay(layout, copy.path(), false, end)?;
+        mark.check(&state)
+            .map_err(|detail| damaged(layout.dir(), &detail))?;
         Ok(state)
     }
 
@@ -134,21 +148,19 @@ impl Log {
     ) -> Result<(Self, State), OpenError> {
         let identity = *layout.identity.as_bytes();
         // A damaged file makes fjall panic in places.
-        let (log, state) = catch_unwind(AssertUnwindSafe(|| {
+        let (log, state) = super::quiet::catch(|| {
             let mut log = Self::open_database(dir, identity, fsync)?;
             let state = log.load()?;
             Ok((log, state))
-        }))
-        .unwrap_or_else(|_| Err(Fault::Damaged("reading it failed with a panic".to_owned())))
+        })
+        .unwrap_or_else(|| Err(Fault::Damaged("reading it failed with a panic".to_owned())))
         .map_err(|fault| fault.at(layout.dir()))?;
         if journal_end > state.revision + 1 {
-            return Err(OpenError::Damaged {
-                dir: layout.dir().to_owned(),
-                detail: format!(
-                    "the journal cannot be read past revision {} but goes on to {journal_end} at least",
-                    state.revision
-                ),
-            });
+            let detail = format!(
+                "the journal cannot be read past revision {} but goes on to {journal_end} at least",
+                state.revision
+            );
+            return Err(damaged(layout.dir(), &detail));
         }
         Ok((log, state))
     }
@@ -174,7 +186,7 @@ impl Log {
         &mut self,
         commits: &[Arc<Commit>],
         compaction: Option<(u64, &[Arc<Commit>])>,
-    ) -> Result<(), fjall::Error> {
+    ) -> Result<(), WriteError> {
         let mut batch = self.database.batch().durability(Some(self.durability));
         for commit in commits {
             for change in commit.changes.iter() {
@@ -215,7 +227,13 @@ impl Log {
             }
             batch.insert(&self.entries, FLOOR, floor.to_be_bytes());
         }
-        batch.commit()
+        batch.commit().map_err(WriteError::new)
+    }
+
+    /// What was replayed may have been on its way to the disk only: it is shown from now on.
+    fn sync(&self, layout: &Layout) -> Result<(), OpenError> {
+        let synced = self.database.persist(PersistMode::SyncAll);
+        synced.map_err(|error| Fault::from(error).at(layout.dir()))
     }
 
     fn load(&mut self) -> Result<State, Fault> {
@@ -332,6 +350,21 @@ impl Fault {
         match self {
             Self::Damaged(detail) => OpenError::Damaged { dir, detail },
             Self::Engine(Io(source) | Storage(fjall::LsmError::Io(source))) => {
+                // What the engine looks for in its own folder is there, and whole, or lost.
+                if matches!(
+                    source.kind(),
+                    ErrorKind::AlreadyExists
+                        | ErrorKind::InvalidData
+                        | ErrorKind::InvalidInput
+                        | ErrorKind::IsADirectory
+                        | ErrorKind::NotADirectory
+                        | ErrorKind::NotFound
+                        | ErrorKind::UnexpectedEof
+                ) {
+                    let detail =
+                        format!("a file of its db folder is missing or not whole ({source})");
+                    return OpenError::Damaged { dir, detail };
+                }
                 OpenError::Io { path: dir, source }
             }
             Self::Engine(error) => OpenError::Damaged {

@@ -9,10 +9,13 @@ mod backup;
 mod check;
 mod layout;
 mod log;
+mod mark;
+mod quiet;
 mod restore;
 mod socket;
 mod state;
 mod watch;
+mod write_error;
 mod writer;
 
 pub use backup::{Backup, BackupError, verify};
@@ -27,15 +30,16 @@ use crate::{
 use async_trait::async_trait;
 use layout::Layout;
 use log::Log;
+use mark::Marker;
 use parking_lot::{Mutex, RwLock};
 use state::{Live, State};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use writer::{Command, Writer};
+use writer::{Command, Failure, Writer};
 
 /// How many older revisions are kept ready for the next pages of a list.
 const KEPT_SNAPSHOTS: usize = 16;
@@ -128,6 +132,8 @@ struct Shared {
     /// What was live at older revisions that lists have read.
     snapshots: Mutex<BTreeMap<u64, Live>>,
     published: tokio::sync::watch::Receiver<u64>,
+    /// Why nothing can be written, while nothing can.
+    failure: RwLock<Option<Failure>>,
 }
 
 impl Shared {
@@ -188,35 +194,49 @@ impl Embedded {
     /// # Errors
     /// [`OpenError`]: in use, no store, another format, damaged, or not accessible.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
-        let layout = Layout::open(dir.as_ref())?;
+        let io = |source| OpenError::Io {
+            path: dir.as_ref().to_owned(),
+            source,
+        };
+        let mut layout = Layout::open(dir.as_ref())?;
         let (log, state) = Log::open(&layout, options.fsync)?;
+        layout.is_new = false;
+        let layout = Arc::new(layout);
         let (commands, queue) = mpsc::channel();
         let (published, receiver) = tokio::sync::watch::channel(state.revision);
         let shared = Arc::new(Shared {
             state: RwLock::new(Arc::new(state.clone())),
             snapshots: Mutex::default(),
             published: receiver,
+            failure: RwLock::default(),
         });
+        // Without fsync nothing is known to be on the disk.
+        let marker = if options.fsync {
+            Some(Marker::start(layout.clone(), shared.clone()).map_err(io)?)
+        } else {
+            None
+        };
         let writer = Writer {
             commands: queue,
-            log,
+            layout: layout.clone(),
+            log: Some(log),
             state,
             shared: shared.clone(),
             published,
             options,
-            failure: None,
+            tried: Instant::now(),
         };
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || {
                 writer.run();
+                if let Some(marker) = marker {
+                    marker.stop();
+                }
                 // The folder is released after the database is closed.
                 drop(layout);
             })
-            .map_err(|source| OpenError::Io {
-                path: dir.as_ref().to_owned(),
-                source,
-            })?;
+            .map_err(io)?;
         Ok(Self {
             dir: dir.as_ref().to_owned(),
             shared,
@@ -245,6 +265,28 @@ impl Embedded {
         let mut store = Self::open(dir.path(), options)?;
         store._temporary = Some(dir);
         Ok(store)
+    }
+
+    /// Whether the store takes writes.
+    ///
+    /// # Errors
+    /// [`StoreError::Storage`] while it does not.
+    pub fn writable(&self) -> Result<(), StoreError> {
+        match &*self.shared.failure.read() {
+            Some(failure) => Err(failure.error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the store takes writes, or will by itself once the disk has room.
+    ///
+    /// # Errors
+    /// [`StoreError::Storage`] when it must be opened anew.
+    pub fn recoverable(&self) -> Result<(), StoreError> {
+        match &*self.shared.failure.read() {
+            Some(failure) if !failure.passing => Err(failure.error.clone()),
+            _ => Ok(()),
+        }
     }
 
     /// Sends a command to the writer and waits for the outcome.

@@ -9,7 +9,9 @@ use super::OpenError;
 use super::backup::{Backup, BackupError, Reader};
 use super::layout::Layout;
 use super::log::Log;
+use super::mark::Mark;
 use super::state::Commit;
+use super::write_error::WriteError;
 use crate::{Change, Versioned};
 use std::fs;
 use std::io::{self, Read};
@@ -86,7 +88,10 @@ pub fn restore(input: impl Read, dir: impl AsRef<Path>) -> Result<Restored, Rest
         source,
     };
     let outcome = fill(&layout, base, &mut reader).and_then(|revision| {
-        layout.finish_creation()?;
+        layout.finish_creation(Mark {
+            revision,
+            live: reader.backup.entries,
+        })?;
         Ok(revision)
     });
     // The lock goes before the folder gets its name: a host may wait for neither.
@@ -123,7 +128,7 @@ fn begin(growing: &Path) -> Result<Layout, OpenError> {
 
 /// Writes all entries, block by block at one revision each; the last of these.
 fn fill(layout: &Layout, base: u64, reader: &mut Reader<impl Read>) -> Result<u64, RestoreError> {
-    let failed = |error: fjall::Error| RestoreError::Write {
+    let failed = |error: WriteError| RestoreError::Write {
         dir: layout.dir().to_owned(),
         source: io::Error::other(error),
     };

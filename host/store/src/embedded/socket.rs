@@ -35,7 +35,7 @@ pub enum OnlineError {
         source: io::Error,
     },
     /// The backup broke off, or cannot be written.
-    #[error("the backup of the running store broke off")]
+    #[error("the backup of the running store broke off, or cannot be written")]
     Io(#[source] io::Error),
 }
 

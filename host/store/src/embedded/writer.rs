@@ -5,13 +5,14 @@
 //! then answers all of them. While a batch is on its way to the disk the next ones gather: the
 //! longer the disk takes, the larger the batch.
 
+use super::layout::Layout;
 use super::log::Log;
 use super::state::{Commit, State};
-use super::{Options, Shared};
+use super::{OpenError, Options, Shared};
 use crate::{Committed, Guard, Op, StoreError, TxnError};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{oneshot, watch};
 
 /// The most commands in one batch: bounds how long the first of them waits for the last.
@@ -21,6 +22,16 @@ const MAX_BATCH_BYTES: usize = 8 << 20;
 /// History is cut back when it is over its bound by one part in this many, for cutting at each
 /// commit would double what is written.
 const SLACK: usize = 10;
+/// Between two looks whether a disk that was full has room again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Why nothing can be written.
+#[derive(Debug, Clone)]
+pub(super) struct Failure {
+    pub(super) error: StoreError,
+    /// Whether the writer tries again by itself.
+    pub(super) passing: bool,
+}
 
 /// What the writer is asked to do.
 pub(super) enum Command {
@@ -84,20 +95,23 @@ impl Reply {
 /// The writer's side of the store.
 pub(super) struct Writer {
     pub(super) commands: Receiver<Command>,
-    pub(super) log: Log,
+    pub(super) layout: Arc<Layout>,
+    /// None after a failure.
+    pub(super) log: Option<Log>,
     pub(super) state: State,
     pub(super) shared: Arc<Shared>,
     /// Dropped with the writer, which ends all watches.
     pub(super) published: watch::Sender<u64>,
     pub(super) options: Options,
-    /// Set once a write failed: what the disk holds is then unknown.
-    pub(super) failure: Option<StoreError>,
+    /// When a write was last tried after one had failed.
+    pub(super) tried: Instant,
 }
 
 impl Writer {
     /// Works until the store is closed.
     pub(super) fn run(mut self) {
         while let Some(commands) = self.next_batch() {
+            self.recover();
             self.process(commands);
         }
     }
@@ -159,25 +173,83 @@ impl Writer {
 
     /// Makes `next`, compacted to `floor`, durable and visible.
     fn commit(&mut self, mut next: State, floor: u64) -> Result<(), StoreError> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
+        let failure = self.shared.failure.read().clone();
+        if let Some(failure) = failure {
+            return Err(failure.error);
         }
+        let Some(log) = &mut self.log else {
+            return Err(StoreError::Closed);
+        };
         let commits: Vec<Arc<Commit>> = next.since(self.state.revision).cloned().collect();
         let dropped = next.compact(floor);
         if commits.is_empty() && dropped.is_empty() {
             return Ok(());
         }
         let compaction = (!dropped.is_empty()).then_some((next.floor, &dropped[..]));
-        if let Err(error) = self.log.write(&commits, compaction) {
-            tracing::error!(%error, "writing the store failed; it takes no more changes until it is opened anew");
-            let failure = StoreError::Storage(Arc::new(error));
-            self.failure = Some(failure.clone());
-            return Err(failure);
+        if let Err(error) = log.write(&commits, compaction) {
+            tracing::error!(%error, "writing the store failed; it takes no changes for now");
+            let passing = error.passing;
+            let error = StoreError::Storage(Arc::new(error));
+            self.fail(error.clone(), passing);
+            return Err(error);
         }
+        self.publish(next);
+        Ok(())
+    }
+
+    fn publish(&mut self, next: State) {
         self.state = next;
         self.shared.publish(self.state.clone());
         self.published.send_replace(self.state.revision);
-        Ok(())
+    }
+
+    fn fail(&mut self, error: StoreError, passing: bool) {
+        self.tried = Instant::now();
+        *self.shared.failure.write() = Some(Failure { error, passing });
+    }
+
+    /// After a failure that may be over: opens the engine anew, which reads everything again, as a new
+    /// process would. What failed may be there, whole: then it took place.
+    fn recover(&mut self) {
+        let failure = self.shared.failure.read().clone();
+        let Some(failure) = failure.filter(|failure| failure.passing) else {
+            return;
+        };
+        if self.tried.elapsed() < RETRY {
+            return;
+        }
+        self.tried = Instant::now();
+        if self.layout.try_room().is_err() {
+            return;
+        }
+        // Closed before it is opened again.
+        self.log = None;
+        match Log::open(&self.layout, self.options.fsync) {
+            Ok((log, state)) if state.revision >= self.state.revision => {
+                self.log = Some(log);
+                self.publish(state);
+                *self.shared.failure.write() = None;
+                tracing::info!(
+                    revision = self.state.revision,
+                    "the store takes changes again"
+                );
+            }
+            Ok((_, state)) => {
+                tracing::error!(
+                    published = self.state.revision,
+                    found = state.revision,
+                    "the store has lost what was durable"
+                );
+                self.fail(failure.error, false);
+            }
+            Err(error @ OpenError::Io { .. }) => {
+                tracing::warn!(error = ?error, "the store cannot be opened anew yet");
+            }
+            Err(error) => {
+                tracing::error!(%error, "the store cannot be opened anew");
+                self.fail(failure.error, false);
+            }
+        }
     }
 
     /// Milliseconds since 1970, but never before the last commit, however the clock jumps.
@@ -224,12 +296,12 @@ impl Writer {
         self.state.floor + drop as u64
     }
 
-    /// How long until the oldest commit is too old; none without history.
+    /// How long until there is something to do unasked: the oldest commit is too old, or the disk may have room again.
     fn until_expiry(&self) -> Option<Duration> {
-        let oldest = self.state.history.front()?;
-        if self.failure.is_some() {
-            return None;
+        if let Some(failure) = &*self.shared.failure.read() {
+            return failure.passing.then_some(RETRY);
         }
+        let oldest = self.state.history.front()?;
         let age = millis(self.options.history_age);
         let due = oldest.time.saturating_add(age + age / SLACK as u64);
         Some(Duration::from_millis(due.saturating_sub(self.now()).max(1)))

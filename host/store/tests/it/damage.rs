@@ -12,15 +12,19 @@ fn put(n: u64) -> Op {
     }
 }
 
-/// A closed store of 20 transactions.
-async fn written(dir: &Path) {
+/// A closed store of 20 transactions. Returns how far it was known to have come in the middle.
+async fn written(dir: &Path) -> Vec<u8> {
+    let mut marks = Vec::new();
     // The second opening cuts off what the first allocated of the journal in advance.
     for half in [0..10, 10..20] {
         let store = Embedded::open(dir, Options::default()).unwrap();
         for n in half {
             store.txn(vec![put(n)], vec![]).await.unwrap();
         }
+        drop(store);
+        marks.push(fs::read(dir.join("DURABLE")).unwrap());
     }
+    marks.remove(0)
 }
 
 fn open(dir: &Path) -> Result<Embedded, OpenError> {
@@ -170,6 +174,42 @@ async fn a_changed_byte_in_the_middle_is_found_or_harmless() {
     assert!(cut_short > 0, "no byte ended the replay");
 }
 
+const QUIET: &str = "JOINERY_STORE_QUIET_TEST_FOLDER";
+
+/// The child: checks a store with each byte of some that was changed. Without its variable it does nothing.
+#[test]
+fn checking_process() {
+    let Some(dir) = std::env::var_os(QUIET).map(PathBuf::from) else {
+        return;
+    };
+    let path = journal(&dir);
+    let whole = fs::read(&path).unwrap();
+    let begin = position(&whole, "value of 12");
+    for at in begin..position(&whole, "value of 13") {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x55;
+        fs::write(&path, bytes).unwrap();
+        if let Err(error) = joinery_store::check(&dir) {
+            println!("{error}");
+        }
+    }
+}
+
+/// The engine below panics at some bytes. That is damage, told in one message.
+#[tokio::test]
+async fn a_panic_of_the_engine_is_not_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    written(dir.path()).await;
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "damage::checking_process", "--nocapture"])
+        .env(QUIET, dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("failed with a panic"), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
 /// The numbers of all values, which are whole.
 async fn values(store: &Embedded) -> Vec<u64> {
     let page = store
@@ -189,7 +229,7 @@ async fn values(store: &Embedded) -> Vec<u64> {
 #[tokio::test]
 async fn a_torn_end_goes_back_to_the_last_whole_transaction() {
     let dir = tempfile::tempdir().unwrap();
-    written(dir.path()).await;
+    let mark = written(dir.path()).await;
     let path = journal(dir.path());
     let whole = fs::read(&path).unwrap();
     let (last, end) = (
@@ -200,6 +240,8 @@ async fn a_torn_end_goes_back_to_the_last_whole_transaction() {
         let mut torn = whole.clone();
         torn[cut..].fill(0);
         fs::write(&path, torn).unwrap();
+        // The process had no time to say how far it came.
+        fs::write(dir.path().join("DURABLE"), &mark).unwrap();
         let store = open(dir.path()).unwrap();
         assert_eq!(store.revision().await.unwrap(), 20, "cut at {cut} of {end}");
         let page = store
@@ -214,6 +256,176 @@ async fn a_torn_end_goes_back_to_the_last_whole_transaction() {
         // For the next cut.
         fs::write(&path, &whole).unwrap();
     }
+}
+
+/// A journal, and what is done to it.
+type Harm = fn(&Path);
+
+fn cut(path: &Path, percent: usize) {
+    let bytes = fs::read(path).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    fs::write(path, &bytes[..end * percent / 100]).unwrap();
+}
+
+const HARMS: [(&str, Harm); 6] = [
+    ("removed", |path| fs::remove_file(path).unwrap()),
+    ("emptied", |path| fs::write(path, []).unwrap()),
+    ("zeroed", |path| {
+        let length = fs::metadata(path).unwrap().len();
+        fs::write(path, vec![0; usize::try_from(length).unwrap()]).unwrap();
+    }),
+    ("cut at 30 %", |path| cut(path, 30)),
+    ("cut at 60 %", |path| cut(path, 60)),
+    ("cut at 90 %", |path| cut(path, 90)),
+];
+
+/// Refused by a check, by an opening and by the next one.
+fn assert_refused(dir: &Path, what: &str) {
+    for found in [
+        joinery_store::check(dir).unwrap_err().to_string(),
+        refusal(dir),
+        refusal(dir),
+        joinery_store::check(dir).unwrap_err().to_string(),
+    ] {
+        assert!(found.contains("is damaged"), "{what}: {found}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_emptied_or_cut_journal_of_a_closed_store_is_no_smaller_store() {
+    for (what, harm) in HARMS {
+        let dir = tempfile::tempdir().unwrap();
+        written(dir.path()).await;
+        harm(&journal(dir.path()));
+        let message = joinery_store::check(dir.path()).unwrap_err().to_string();
+        assert!(
+            message.contains("but 21 was durable") && message.contains("restore a backup"),
+            "{what}: {message}"
+        );
+        assert_refused(dir.path(), what);
+    }
+}
+
+#[tokio::test]
+async fn a_cut_journal_of_a_restored_store_is_no_older_store() {
+    let source = tempfile::tempdir().unwrap();
+    written(source.path()).await;
+    let mut backup = Vec::new();
+    joinery_store::read_backup(source.path(), &mut backup)
+        .unwrap()
+        .unwrap();
+    for (what, harm) in HARMS {
+        let dir = tempfile::tempdir().unwrap();
+        let restored = dir.path().join("store");
+        joinery_store::restore(&backup[..], &restored).unwrap();
+        harm(&journal(&restored));
+        assert_refused(&restored, what);
+    }
+}
+
+/// How far a store has come is told while it runs, too: a process that is killed does not close it.
+#[tokio::test]
+async fn a_running_store_says_how_far_it_has_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    for n in 0..5 {
+        store.txn(vec![put(n)], vec![]).await.unwrap();
+    }
+    let mark = dir.path().join("DURABLE");
+    let begun = std::time::Instant::now();
+    while !fs::read_to_string(&mark).unwrap().starts_with("6\n5\n") {
+        assert!(begun.elapsed().as_secs() < 10, "it is not told");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+/// Keys that are lost without a gap in the revisions: of a journal that lies before the one that goes on.
+#[tokio::test]
+async fn fewer_keys_than_were_durable_are_found() {
+    let (whole, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    written(whole.path()).await;
+    let identity = |dir: &Path| fs::read(dir.join("FORMAT")).unwrap();
+    // The same store, as far as it knows, with the same revision and a key less.
+    drop(open(other.path()).unwrap());
+    fs::write(other.path().join("FORMAT"), identity(whole.path())).unwrap();
+    fs::remove_file(other.path().join("DURABLE")).unwrap();
+    fs::remove_dir_all(other.path().join("db")).unwrap();
+    let creating = String::from_utf8(identity(whole.path()))
+        .unwrap()
+        .replace("ready", "creating");
+    fs::write(other.path().join("FORMAT"), creating).unwrap();
+    let store = open(other.path()).unwrap();
+    for n in (0..19).chain([0]) {
+        store.txn(vec![put(n)], vec![]).await.unwrap();
+    }
+    drop(store);
+    fs::copy(whole.path().join("DURABLE"), other.path().join("DURABLE")).unwrap();
+    let message = refusal(other.path());
+    assert!(
+        message.contains("holds 19 keys at revision 21 where it should hold 20"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_know_how_far_it_came_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let older = written(dir.path()).await;
+    let mark = dir.path().join("DURABLE");
+    let text = fs::read_to_string(&mark).unwrap();
+    for changed in ["", "21\n", &text.replacen("21", "11", 1)] {
+        fs::write(&mark, changed).unwrap();
+        let message = refusal(dir.path());
+        assert!(message.contains("DURABLE file is not whole"), "{message}");
+    }
+    fs::remove_file(&mark).unwrap();
+    let message = refusal(dir.path());
+    assert!(message.contains("DURABLE file is missing"), "{message}");
+    // It is a lower bound.
+    fs::write(&mark, older).unwrap();
+    assert_eq!(open(dir.path()).unwrap().revision().await.unwrap(), 21);
+}
+
+/// Whichever file of the engine is lost or emptied, the message says what to do about it.
+#[tokio::test]
+async fn a_lost_file_of_the_engine_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    written(dir.path()).await;
+    let mut files = Vec::new();
+    let mut folders = vec![dir.path().join("db")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push(path);
+            }
+        }
+    }
+    assert!(files.len() >= 4, "{files:?}");
+    let mut refused = 0;
+    for path in files {
+        let bytes = fs::read(&path).unwrap();
+        for emptied in [false, true] {
+            if emptied {
+                fs::write(&path, []).unwrap();
+            } else {
+                fs::remove_file(&path).unwrap();
+            }
+            match joinery_store::check(dir.path()) {
+                Ok(report) => assert_eq!(report.revision, 21, "{}", path.display()),
+                Err(error) => {
+                    let message = error.to_string();
+                    let path = path.display();
+                    assert!(message.contains("is damaged"), "{path}: {message}");
+                    refused += 1;
+                }
+            }
+            fs::write(&path, &bytes).unwrap();
+        }
+    }
+    assert!(refused >= 4, "{refused}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 mod backup;
 mod crash;
 mod damage;
+mod full;
 mod model;
 
 mod contract {
