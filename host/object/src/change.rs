@@ -193,6 +193,15 @@ impl Change {
         self.new.as_ref().or(self.old.as_ref()).map(|o| o.key())
     }
 
+    /// Whether it is of an object in this namespace, or there is no saying. None: whatever the namespace. What a watcher of one namespace
+    /// is told to be gone, for it may have been there in between, must not be another's.
+    pub fn is_in(&self, namespace: Option<&str>) -> bool {
+        namespace.is_none()
+            || self
+                .key()
+                .is_none_or(|key| key.namespace.as_deref() == namespace)
+    }
+
     /// Whether one who has seen `version` lacks this change.
     pub fn is_news_at(&self, version: &ResourceVersion) -> bool {
         let lacks = |(source, cause): (usize, &u64)| *cause > version.position(source);

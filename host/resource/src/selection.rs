@@ -55,6 +55,11 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// The one namespace that is meant; none: all, or there are none.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     /// Whether the object is meant.
     pub(crate) fn matches(&self, object: &Object) -> bool {
         (self.namespace.is_none() || self.namespace == object.key().namespace)

@@ -91,6 +91,7 @@ struct State<S> {
     position: ResourceVersion,
     selects: S,
     settling: Option<Settling>,
+    namespace: Option<Arc<str>>,
     bookmarks: Option<Bookmarks>,
     over: bool,
 }
@@ -142,12 +143,13 @@ pub fn follow<S>(
 where
     S: Fn(&Object) -> bool + Send + Sync + 'static,
 {
-    follow_settling(None, head, position, follower, selects, options)
+    follow_settling(None, None, head, position, follower, selects, options)
 }
 
-/// As [`follow`], of a view, for one who may have come with a version.
+/// As [`follow`], of a view, for one who may have come with a version, and of one namespace, or of all.
 pub(crate) fn follow_settling<S>(
     settling: Option<Settling>,
+    namespace: Option<Arc<str>>,
     head: Vec<WatchItem>,
     position: ResourceVersion,
     follower: Follower,
@@ -163,6 +165,7 @@ where
         position,
         selects,
         settling,
+        namespace,
         bookmarks: options
             .allow_watch_bookmarks
             .then(|| Bookmarks::new(options.timeout_seconds)),
@@ -196,6 +199,7 @@ where
                         };
                         let items: Vec<_> = changes
                             .iter()
+                            .filter(|change| change.is_in(state.namespace.as_deref()))
                             .filter_map(tell)
                             .collect();
                         state.head = items.into_iter();

@@ -20,7 +20,7 @@ use crate::access::{Attributes, SharedAuthorizer, check};
 use crate::fields::Fields;
 use crate::resource::{Caller, Definition, List, Resource, Watch, WatchItem};
 use crate::selection::Selection;
-use crate::stream::{Settling, added, follow, follow_settling};
+use crate::stream::{Settling, added, follow_settling};
 
 /// So long a request waits for a version that is not here yet (k8s.io/apiserver/pkg/storage/cacher blockTimeout).
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -240,7 +240,9 @@ async fn resume(
     options: &ListOptions,
 ) -> Result<Watch, Status> {
     let resumed = match view
-        .resume(version, |object| selection.matches(object))
+        .resume(version, selection.namespace(), |object| {
+            selection.matches(object)
+        })
         .await
     {
         Ok(resumed) => resumed,
@@ -253,6 +255,7 @@ async fn resume(
     let head = resumed.events.into_iter().map(WatchItem::from).collect();
     Ok(follow_settling(
         Some(Settling::new(resumed.elsewhere)),
+        selection.namespace().map(Into::into),
         head,
         resumed.version,
         resumed.follower,
@@ -409,7 +412,9 @@ impl Resource for ViewResource {
                 });
             }
         }
-        let watch = follow(
+        let watch = follow_settling(
+            None,
+            selection.namespace().map(Into::into),
             head,
             snapshot.version,
             follower,

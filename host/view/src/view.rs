@@ -105,9 +105,11 @@ impl Published {
     fn since(
         &self,
         version: &ResourceVersion,
+        namespace: Option<&str>,
         selects: impl Fn(&Object) -> bool,
     ) -> Result<Resumed, TooOld> {
-        let (missed, follower) = self.history.since(version)?;
+        let (mut missed, follower) = self.history.since(version)?;
+        missed.retain(|change| change.is_in(namespace));
         let passed = self.history.passed(version);
         Ok(Resumed {
             events: replay(version, &self.quiet_after(version), passed, missed, selects),
@@ -263,7 +265,7 @@ impl View {
         timeout(patience - ARRIVAL, reached).await.unwrap_or(false)
     }
 
-    /// What one who has seen `version` lacks, and all that comes after. What is older than this view is asked of
+    /// What one who has seen `version` lacks of a namespace (none: of all), and all that comes after. What is older than this view is asked of
     /// upstream.
     ///
     /// # Errors
@@ -271,6 +273,7 @@ impl View {
     pub async fn resume(
         &self,
         version: &ResourceVersion,
+        namespace: Option<&str>,
         selects: impl Fn(&Object) -> bool,
     ) -> Result<Resumed, ResumeError> {
         /// The history may lose changes while older ones are fetched.
@@ -282,7 +285,7 @@ impl View {
                 if published.suspended {
                     return Err(ResumeError::Suspended);
                 }
-                match published.since(version, &selects) {
+                match published.since(version, namespace, &selects) {
                     Ok(resumed) => return Ok(resumed),
                     Err(too_old) => (
                         published.sources.clone(),

@@ -380,6 +380,15 @@ async fn a_watch_goes_on_across_a_restart() {
             "MODIFIED one 1"
         ]
     );
+    // One of another namespace is told nothing, whatever may have been there in between.
+    let mut elsewhere = after
+        .resource
+        .watch(&caller(), Some("b"), &from(&version))
+        .await
+        .unwrap();
+    put_task(&upstream, "brief", "x");
+    upstream.delete(&tasks(), &ObjectKey::new(Some("a"), "brief"));
+    assert!(told(&mut elsewhere).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,7 +46,7 @@ impl Client {
 
     pub(crate) async fn watch(&self, view: &View) -> Result<Watch, ResumeError> {
         let version = self.version.clone().unwrap();
-        let mut resumed = view.resume(&version, |_| true).await?;
+        let mut resumed = view.resume(&version, None, |_| true).await?;
         resumed.events.reverse();
         Ok(Watch {
             pending: resumed.events,

@@ -158,7 +158,7 @@ fn a_live_list_and_a_watch_of_the_caches_fit_together() {
         let version = page.await.unwrap().version;
         assert!(
             host.view
-                .resume(&version, |_| true)
+                .resume(&version, None, |_| true)
                 .await
                 .unwrap()
                 .events
