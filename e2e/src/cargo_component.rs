@@ -1,15 +1,14 @@
 //! cargo-component, with which plugins build as well as with plain cargo: installed from crates.io, once per user and version.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::go_build::cache_dir;
+use crate::cache::{self, cache_dir};
 use crate::progress::say;
-use crate::{interrupt, workspace::Workspace};
+use crate::workspace::Workspace;
 
 const VERSION: &str = "0.21.1";
 /// It builds core modules for this target, and makes components of them with an adapter of its own.
@@ -37,12 +36,7 @@ impl CargoComponent {
         }
         let parent = cache_dir()?;
         fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
-        let lock_path = root.with_extension("lock");
-        let lock = File::create(&lock_path)
-            .with_context(|| format!("cannot write {}", lock_path.display()))?;
-        while lock.try_lock().is_err() {
-            interrupt::sleep(Duration::from_millis(200))?;
-        }
+        let _lock = cache::lock(&root, "cargo-component")?;
         if installed.is_there() {
             return Ok(installed);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use sha2::{Digest, Sha256};
 
+use crate::cache::{self, cache_dir};
 use crate::guardian;
 use crate::interrupt;
 use crate::progress::say;
@@ -55,23 +56,7 @@ impl GoBuild {
         if self.complete(&dir) {
             return Ok(dir);
         }
-        let lock_path = dir.with_extension("lock");
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&lock_path)
-            .with_context(|| format!("cannot write {}", lock_path.display()))?;
-        if lock.try_lock().is_err() {
-            say(format!(
-                "{}: another run is building it (lock {}), waiting",
-                self.title,
-                lock_path.display()
-            ));
-            while lock.try_lock().is_err() {
-                interrupt::sleep(Duration::from_millis(200))?;
-            }
-        }
+        let _lock = cache::lock(&dir, self.title)?;
         if !self.complete(&dir) {
             self.build(&dir)?;
         }
@@ -110,35 +95,24 @@ impl GoBuild {
         Ok(cache.join(format!("{}-{digest}", self.name)))
     }
 
-    /// Builds beside the target and renames, so that the target is there completely or not at all.
     fn build(&self, target: &Path) -> Result<()> {
-        let partial = target.with_extension("partial");
-        if partial.exists() {
-            fs::remove_dir_all(&partial)
-                .with_context(|| format!("cannot remove {}", partial.display()))?;
-        }
-        fs::create_dir_all(&partial)
-            .with_context(|| format!("cannot create {}", partial.display()))?;
         say(format!("{}: {}", self.title, self.announcement));
         let started = Instant::now();
-        self.compile(&partial)?;
-        for (name, built_as) in self.programs {
-            if name != built_as {
-                fs::rename(partial.join(built_as), partial.join(name))
-                    .with_context(|| format!("go build made no {built_as}"))?;
+        cache::whole(target, |into| {
+            self.compile(into)?;
+            for (name, built_as) in self.programs {
+                if name != built_as {
+                    fs::rename(into.join(built_as), into.join(name))
+                        .with_context(|| format!("go build made no {built_as}"))?;
+                }
             }
-        }
-        ensure!(
-            self.complete(&partial),
-            "go build left out a program in {}",
-            partial.display()
-        );
-        if target.exists() {
-            fs::remove_dir_all(target)
-                .with_context(|| format!("cannot remove {}", target.display()))?;
-        }
-        fs::rename(&partial, target)
-            .with_context(|| format!("cannot rename {}", partial.display()))?;
+            ensure!(
+                self.complete(into),
+                "go build left out a program in {}",
+                into.display()
+            );
+            Ok(())
+        })?;
         say(format!(
             "{}: built in {:.0} s: {}",
             self.title,
@@ -232,17 +206,4 @@ fn follow(title: &str, lines: &mpsc::Receiver<String>) -> Result<VecDeque<String
 /// Whether a folder holds all of the programs.
 pub(crate) fn complete(programs: &[(&str, &str)], dir: &Path) -> bool {
     programs.iter().all(|(name, _)| dir.join(name).is_file())
-}
-
-/// `$XDG_CACHE_HOME/joinery`, or `~/.cache/joinery`.
-pub(crate) fn cache_dir() -> Result<PathBuf> {
-    let absolute = |name: &str| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    absolute("XDG_CACHE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-        .map(|base| base.join("joinery"))
-        .context("neither XDG_CACHE_HOME nor HOME names a folder for caches")
 }

@@ -2,15 +2,14 @@
 //! version of everything that goes in. Nothing of that lands in the checkout, or among the user's own packages.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 
-use crate::go_build::cache_dir;
+use crate::cache::{self, cache_dir};
 use crate::progress::say;
 use crate::{interrupt, workspace::Workspace};
 
@@ -66,20 +65,20 @@ impl Language {
         if component.is_file() {
             return Ok(LanguageGuest::Built(component));
         }
-        let _lock = locked_by_us(&tools)?;
+        let _lock = cache::lock(&tools, self.name())?;
         if !component.is_file() {
             if !tools.is_dir() {
                 say(format!(
                     "installing what makes components of {}",
                     self.name()
                 ));
-                whole(&tools, |into| self.install(&source, into))?;
+                cache::whole(&tools, |into| self.install(&source, into))?;
             }
             say(format!(
                 "making a component of plugins/languages/{}",
                 self.name()
             ));
-            whole(&built, |into| {
+            cache::whole(&built, |into| {
                 let out = into.join(component.file_name().unwrap_or_default());
                 self.componentize(&source, &tools, &wit, &out)
             })?;
@@ -253,26 +252,4 @@ fn cached(name: &str, versions: &str, files: &[PathBuf]) -> Result<PathBuf> {
     let cache = cache_dir()?;
     fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
     Ok(cache.join(folder))
-}
-
-/// Waits for others that make the same.
-fn locked_by_us(folder: &Path) -> Result<File> {
-    let path = folder.with_extension("lock");
-    let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    while lock.try_lock().is_err() {
-        interrupt::sleep(Duration::from_millis(200))?;
-    }
-    Ok(lock)
-}
-
-/// Made beside and renamed, so that the folder is there as a whole or not at all.
-fn whole(folder: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let beside = folder.with_extension("part");
-    if beside.exists() {
-        fs::remove_dir_all(&beside)
-            .with_context(|| format!("cannot remove {}", beside.display()))?;
-    }
-    fs::create_dir_all(&beside).with_context(|| format!("cannot make {}", beside.display()))?;
-    make(&beside)?;
-    fs::rename(&beside, folder).with_context(|| format!("cannot put it into {}", folder.display()))
 }

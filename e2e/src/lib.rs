@@ -10,6 +10,7 @@
 //! * A guardian process ends whatever is left when this process dies in a way that runs no destructors.
 
 mod binaries;
+mod cache;
 mod cargo_component;
 mod cluster;
 mod descendants;

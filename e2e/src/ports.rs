@@ -54,7 +54,7 @@ impl Port {
 
 /// Shared by all runs of this user.
 fn folder() -> Result<PathBuf> {
-    let folder = crate::go_build::cache_dir()?.join("ports");
+    let folder = crate::cache::cache_dir()?.join("ports");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     Ok(folder)
 }

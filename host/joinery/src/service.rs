@@ -318,26 +318,24 @@ impl Service {
         let serving = self.serving.lock().clone();
         let snapshot = context.catalog.snapshot();
         let resources = &generation.description().resources;
+        // What others serve.
+        let others: Vec<_> = snapshot
+            .resources()
+            .filter(|(other, _)| !serving.resources.contains_key(other))
+            .map(|(_, resource)| resource.definition())
+            .collect();
         for resource in resources {
             let gvr = &resource.definition.gvr;
             let name = gvr.group_resource();
             let Some(old) = serving.resources.get(gvr) else {
-                let taken = snapshot
-                    .resources()
-                    .map(|(other, _)| other)
-                    .filter(|other| !serving.resources.contains_key(other))
-                    .any(|other| other.group == gvr.group && other.resource == gvr.resource);
-                if taken {
+                let in_group = || others.iter().filter(|other| other.gvr.group == gvr.group);
+                if in_group().any(|other| other.gvr.resource == gvr.resource) {
                     return Err(Refusal::passing(format!(
                         "{name} is served already, by another plugin or by the host"
                     )));
                 }
-                let others = snapshot
-                    .resources()
-                    .filter(|(other, _)| !serving.resources.contains_key(other))
-                    .map(|(_, resource)| resource.definition());
-                for other in others.filter(|other| other.gvr.group == gvr.group) {
-                    if let Some(both) = resource.definition.name_in_common(&other) {
+                for other in in_group() {
+                    if let Some(both) = resource.definition.name_in_common(other) {
                         return Err(Refusal::passing(format!(
                             "{name}: {both:?} is a name of {} already: kinds, singulars and short names are unique in a group",
                             other.gvr.group_resource()
