@@ -49,6 +49,15 @@ impl Upstream for RoutedUpstream {
         self.route(gvr).list(gvr, query).await
     }
 
+    async fn keys_at(
+        &self,
+        gvr: &GroupVersionResource,
+        query: &Query,
+        position: u64,
+    ) -> Result<Vec<ObjectKey>, UpstreamError> {
+        self.route(gvr).keys_at(gvr, query, position).await
+    }
+
     async fn watch(
         &self,
         gvr: &GroupVersionResource,

@@ -195,6 +195,17 @@ impl Upstream for InNamespace {
         self.upstream.list(gvr, &self.query(query)).await
     }
 
+    async fn keys_at(
+        &self,
+        gvr: &GroupVersionResource,
+        query: &Query,
+        position: u64,
+    ) -> Result<Vec<ObjectKey>, UpstreamError> {
+        self.upstream
+            .keys_at(gvr, &self.query(query), position)
+            .await
+    }
+
     async fn watch(
         &self,
         gvr: &GroupVersionResource,

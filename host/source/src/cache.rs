@@ -198,15 +198,10 @@ impl SourceCache {
             .cloned()
     }
 
-    /// The position of the last object that changed after one position and up to another, and not since.
-    pub(crate) fn last_between(&self, after: u64, to: u64) -> u64 {
+    /// All objects as they are now. None while there are none to be had.
+    pub(crate) fn objects(&self) -> Option<OrdMap<ObjectKey, Arc<Object>>> {
         let content = self.shared.content.lock();
-        let objects = content.iter().flat_map(|content| content.objects.values());
-        objects
-            .map(|object| object.resource_version().position(0))
-            .filter(|position| *position > after && *position <= to)
-            .max()
-            .unwrap_or(after)
+        Some(content.as_ref()?.objects.clone())
     }
 
     /// Up to where the source is known to have had nothing after a position.

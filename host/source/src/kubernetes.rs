@@ -23,6 +23,12 @@ use crate::upstream::{Page, Query, Upstream, UpstreamError, UpstreamEvent, Upstr
 
 /// A watch is renewed after so many seconds at most: a connection that died unnoticed is noticed then.
 const WATCH_SECONDS: u32 = 290;
+/// Objects a page where only their names are asked for.
+const KEY_PAGE: u32 = 5_000;
+const JSON: &str = "application/json";
+/// For lists of which only the names are read. What upstream cannot leave out comes along.
+const JSON_METADATA: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// Reads through a kube client, which knows servers, certificates and tokens.
 pub struct KubernetesUpstream {
@@ -40,6 +46,29 @@ struct RawList<'a> {
     metadata: RawListMeta<'a>,
     #[serde(borrow)]
     items: Vec<&'a RawValue>,
+}
+
+/// A list of which only the names are read.
+#[derive(Deserialize)]
+struct RawKeyList<'a> {
+    #[serde(borrow)]
+    metadata: RawListMeta<'a>,
+    #[serde(borrow)]
+    items: Vec<RawNamed<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RawNamed<'a> {
+    #[serde(borrow)]
+    metadata: RawKey<'a>,
+}
+
+#[derive(Deserialize)]
+struct RawKey<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    namespace: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
@@ -106,10 +135,10 @@ impl KubernetesUpstream {
         self.requests.load(Ordering::Relaxed)
     }
 
-    async fn send(&self, path: &str) -> Result<Response<Body>, UpstreamError> {
+    async fn send(&self, path: &str, accept: &str) -> Result<Response<Body>, UpstreamError> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let request = Request::get(path)
-            .header(http::header::ACCEPT, "application/json")
+            .header(http::header::ACCEPT, accept)
             .body(Body::empty())
             .map_err(|error| UpstreamError::Unreachable(error.to_string()))?;
         let response = self
@@ -144,9 +173,13 @@ impl KubernetesUpstream {
 async fn answer(
     upstream: &KubernetesUpstream,
     path: &str,
+    accept: &str,
     patience: Duration,
 ) -> Result<Bytes, UpstreamError> {
-    within(patience, async { whole(upstream.send(path).await?).await }).await
+    within(patience, async {
+        whole(upstream.send(path, accept).await?).await
+    })
+    .await
 }
 
 async fn whole(response: Response<Body>) -> Result<Bytes, UpstreamError> {
@@ -189,6 +222,16 @@ pub(crate) fn collection(
     path
 }
 
+/// A namespace that cannot stand in a path would lead to another one.
+fn check_namespace(query: &Query) -> Result<(), UpstreamError> {
+    match query.namespace.as_deref().and_then(not_a_path_segment) {
+        None => Ok(()),
+        Some(problem) => Err(UpstreamError::Refused(Status::bad_request(format!(
+            "the namespace {problem}"
+        )))),
+    }
+}
+
 /// Length in bytes of the path and query that a list of this query is sent as.
 pub fn url_length(gvr: &GroupVersionResource, query: &Query) -> usize {
     collection(gvr, query, &[]).len()
@@ -210,7 +253,7 @@ impl Upstream for KubernetesUpstream {
             return Ok(None);
         }
         let path = gvr.object_path(key);
-        let body = match answer(self, &path, ANSWER).await {
+        let body = match answer(self, &path, JSON, ANSWER).await {
             Ok(body) => body,
             Err(UpstreamError::Refused(status)) if status.code == 404 => return Ok(None),
             Err(error) => return Err(error),
@@ -221,12 +264,8 @@ impl Upstream for KubernetesUpstream {
     }
 
     async fn list(&self, gvr: &GroupVersionResource, query: &Query) -> Result<Page, UpstreamError> {
-        if let Some(problem) = query.namespace.as_deref().and_then(not_a_path_segment) {
-            return Err(UpstreamError::Refused(Status::bad_request(format!(
-                "the namespace {problem}"
-            ))));
-        }
-        let body = answer(self, &collection(gvr, query, &[]), PAGE_ANSWER).await?;
+        check_namespace(query)?;
+        let body = answer(self, &collection(gvr, query, &[]), JSON, PAGE_ANSWER).await?;
         let list: RawList<'_> = serde_json::from_slice(&body).map_err(unreadable)?;
         // Items of built-in lists lack their kind: it is the list's, without its ending.
         let kind = list.kind.strip_suffix("List").unwrap_or(&list.kind);
@@ -248,6 +287,45 @@ impl Upstream for KubernetesUpstream {
         })
     }
 
+    async fn keys_at(
+        &self,
+        gvr: &GroupVersionResource,
+        query: &Query,
+        position: u64,
+    ) -> Result<Vec<ObjectKey>, UpstreamError> {
+        check_namespace(query)?;
+        let mut query = Query {
+            limit: KEY_PAGE,
+            continue_token: None,
+            ..query.clone()
+        };
+        let mut keys = Vec::new();
+        loop {
+            // A continue token knows the version of its list.
+            let at = [
+                ("resourceVersion", position.to_string()),
+                ("resourceVersionMatch", "Exact".to_owned()),
+            ];
+            let at = if query.continue_token.is_none() {
+                &at[..]
+            } else {
+                &[]
+            };
+            let path = collection(gvr, &query, at);
+            let body = answer(self, &path, JSON_METADATA, PAGE_ANSWER).await?;
+            let list: RawKeyList<'_> = serde_json::from_slice(&body).map_err(unreadable)?;
+            let named = list.items.iter().map(|RawNamed { metadata }| {
+                let namespace = Some(&*metadata.namespace).filter(|name| !name.is_empty());
+                ObjectKey::new(namespace, &metadata.name)
+            });
+            keys.extend(named);
+            if list.metadata.continue_token.is_empty() {
+                return Ok(keys);
+            }
+            query.continue_token = Some(list.metadata.continue_token.into_owned());
+        }
+    }
+
     async fn watch(
         &self,
         gvr: &GroupVersionResource,
@@ -260,7 +338,9 @@ impl Upstream for KubernetesUpstream {
             ("allowWatchBookmarks", "true".to_owned()),
             ("timeoutSeconds", WATCH_SECONDS.to_string()),
         ];
-        let response = self.send(&collection(gvr, query, &parameters)).await?;
+        let response = self
+            .send(&collection(gvr, query, &parameters), JSON)
+            .await?;
         let chunks = response
             .into_body()
             .into_data_stream()

@@ -1,17 +1,19 @@
 //! What upstream still remembers of the time before a cache began.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use joinery_object::{EventType, Object};
-use tokio::time::timeout;
+use joinery_object::{EventType, Object, ObjectKey};
+use tokio::time::{Instant, timeout};
 
 use crate::cache::SourceCache;
+use crate::feed::{ANSWER, within};
 use crate::upstream::{UpstreamError, UpstreamEvent};
 
-/// Upstream tells what it remembers at once. Where nothing came for so long, there is no more: Events get no bookmarks
-/// that would say so.
+/// Upstream tells what it remembers at once. Where nothing came for so long, and nothing is known to be missing, there is
+/// no more: Events get no bookmarks that would say so.
 const QUIET: Duration = Duration::from_secs(2);
 /// So long is waited for what must come.
 const SLOW: Duration = Duration::from_secs(10);
@@ -30,18 +32,20 @@ impl SourceCache {
     ) -> Result<Vec<(EventType, Arc<Object>)>, UpstreamError> {
         let (gvr, query) = (&self.spec().gvr, self.spec().query());
         let silent = || UpstreamError::Unreachable("upstream gave no answer".to_owned());
-        let opening = self.upstream().watch(gvr, &query, after);
-        let mut events = timeout(SLOW, opening).await.map_err(|_| silent())??;
-        // Objects that changed in between and not since must be among the changes: where upstream is slow, they are
-        // waited for.
-        let expected = self.last_between(after, to);
-        let mut seen = after;
+        let opening = within(ANSWER, self.upstream().watch(gvr, &query, after));
+        let asked = Instant::now();
+        let before = self.upstream().keys_at(gvr, &query, after);
+        let (mut events, before) = futures::future::try_join(opening, before).await?;
+        // One that takes long to list takes long to tell.
+        let quiet = QUIET.max(asked.elapsed()).min(SLOW);
+        let mut expected = Expected::new(self, &before, after, to).ok_or_else(silent)?;
         let mut changes = Vec::new();
         loop {
-            let patience = if seen < expected { SLOW } else { QUIET };
+            let complete = expected.is_empty();
+            let patience = if complete { quiet } else { SLOW };
             let event = match timeout(patience, events.next()).await {
                 Ok(Some(event)) => event?,
-                Err(_) if seen >= expected => break,
+                Err(_) if complete => break,
                 // Too slow, or a stream that ended in the middle.
                 _ => return Err(silent()),
             };
@@ -50,6 +54,7 @@ impl SourceCache {
                 UpstreamEvent::Change(kind, object) => {
                     let position = object.resource_version().position(0);
                     if position <= to {
+                        expected.came(kind, object.key(), position);
                         changes.push((kind, object));
                     }
                     position
@@ -58,12 +63,48 @@ impl SourceCache {
             if position >= to {
                 break;
             }
-            seen = position;
             if changes.len() > MOST {
                 let why = format!("more than {MOST} changes since {after}");
                 return Err(UpstreamError::Expired(why));
             }
         }
         Ok(changes)
+    }
+}
+
+/// What upstream must still tell, unless it tells of something later: silence means nothing before that.
+struct Expected {
+    /// Up to here something changed that is still there.
+    seen: u64,
+    last_changed: u64,
+    /// They were there, and are gone.
+    gone: HashSet<ObjectKey>,
+}
+
+impl Expected {
+    /// From the keys that there were `before`. None while the source holds nothing to compare them with.
+    fn new(source: &SourceCache, before: &[ObjectKey], after: u64, to: u64) -> Option<Self> {
+        let now = source.objects()?;
+        let changed = now
+            .values()
+            .map(|object| object.resource_version().position(0))
+            .filter(|position| *position > after && *position <= to);
+        let gone = before.iter().filter(|key| !now.contains_key(*key));
+        Some(Self {
+            seen: after,
+            last_changed: changed.max().unwrap_or(after),
+            gone: gone.cloned().collect(),
+        })
+    }
+
+    fn came(&mut self, kind: EventType, key: &ObjectKey, position: u64) {
+        self.seen = position;
+        if kind == EventType::Deleted {
+            self.gone.remove(key);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.seen >= self.last_changed && self.gone.is_empty()
     }
 }

@@ -94,6 +94,17 @@ pub trait Upstream: Send + Sync + 'static {
     /// See [`UpstreamError`].
     async fn list(&self, gvr: &GroupVersionResource, query: &Query) -> Result<Page, UpstreamError>;
 
+    /// The keys of a list as it was at an earlier position, complete: the pages of the query do not count.
+    ///
+    /// # Errors
+    /// See [`UpstreamError`]; [`UpstreamError::Expired`] when that position has been forgotten.
+    async fn keys_at(
+        &self,
+        gvr: &GroupVersionResource,
+        query: &Query,
+        position: u64,
+    ) -> Result<Vec<ObjectKey>, UpstreamError>;
+
     /// All changes after a position, in order.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use joinery_object::{Change, GroupVersionResource, ObjectKey};
+use joinery_object::{Change, EventType, GroupVersionResource, ObjectKey};
 use joinery_source::testing::{MemoryUpstream, Verb};
 use joinery_source::{ByteBudget, CacheState, SourceCache, SourceSpec, UpstreamError};
 use serde_json::{Value, json};
@@ -290,6 +290,38 @@ async fn the_past_is_read_from_upstream_while_it_remembers() {
     upstream.compact(&gvr());
     let gone = cache.past(before, floor).await;
     assert!(matches!(gone, Err(UpstreamError::Expired(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_past_of_which_nothing_is_left_is_waited_for_where_upstream_is_slow() {
+    let upstream = upstream();
+    upstream.put(&gvr(), event("one", "x"));
+    upstream.put(&gvr(), event("two", "x"));
+    let before = upstream.revision(&gvr());
+    upstream.delete(&gvr(), &key("one"));
+    upstream.delete(&gvr(), &key("two"));
+    upstream.pass(&gvr(), 1);
+    let cache = start(&upstream, spec("of=x", false)).await;
+    let floor = cache.position();
+
+    upstream.slow_down(Duration::from_secs(9));
+    let past = cache.past(before, floor).await.unwrap();
+    let told: Vec<_> = past
+        .iter()
+        .map(|(kind, object)| (*kind, &*object.key().name))
+        .collect();
+    assert_eq!(
+        told,
+        [(EventType::Deleted, "one"), (EventType::Deleted, "two")]
+    );
+
+    // Too slow is an error, and never less than what there was.
+    upstream.slow_down(Duration::from_secs(60));
+    let late = cache.past(before, floor).await;
+    assert!(
+        matches!(late, Err(UpstreamError::Unreachable(_))),
+        "{late:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::StreamExt;
 use joinery_object::{
-    GroupVersionResource, ListOptions, Object, ObjectKey, Status, canonical, reason,
+    GroupVersionResource, ListOptions, Object, ObjectKey, ResourceVersionMatch, Status, canonical,
+    reason,
 };
 use joinery_source::{Page, Query, Upstream, UpstreamError, UpstreamEvent, UpstreamWatch};
 
@@ -69,6 +70,25 @@ impl Upstream for StoredUpstream {
             continue_token: list.continue_token,
             remaining: list.remaining,
         })
+    }
+
+    async fn keys_at(
+        &self,
+        gvr: &GroupVersionResource,
+        query: &Query,
+        position: u64,
+    ) -> Result<Vec<ObjectKey>, UpstreamError> {
+        let options = ListOptions {
+            resource_version: Some(position.to_string()),
+            resource_version_match: Some(ResourceVersionMatch::Exact),
+            ..options(query)?
+        };
+        let resource = self.resource(gvr)?;
+        let list = resource
+            .read_list(query.namespace.as_deref(), &options)
+            .await;
+        let items = list.map_err(failure)?.items.into_iter();
+        Ok(items.map(|object| object.key().clone()).collect())
     }
 
     async fn watch(

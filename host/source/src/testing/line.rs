@@ -1,6 +1,7 @@
 //! What is particular to one connection: what was asked on it, and its faults.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use joinery_object::GroupVersionResource;
 use parking_lot::Mutex;
@@ -39,6 +40,7 @@ struct State {
     limits: HashMap<GroupVersionResource, u64>,
     failures: HashMap<GroupVersionResource, UpstreamError>,
     breaks: u64,
+    silence: Duration,
     frozen: bool,
 }
 
@@ -89,6 +91,14 @@ impl Line {
 
     pub(super) fn breaks(&self) -> u64 {
         self.0.lock().breaks
+    }
+
+    pub(super) fn slow_down(&self, silence: Duration) {
+        self.0.lock().silence = silence;
+    }
+
+    pub(super) fn silence(&self) -> Duration {
+        self.0.lock().silence
     }
 
     pub(super) fn freeze(&self, frozen: bool) {

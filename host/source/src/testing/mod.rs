@@ -8,12 +8,14 @@ mod line;
 mod objects;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use joinery_object::{GroupVersionResource, Object, ObjectKey};
 use serde_json::Value;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 pub use line::{Request, Verb};
 
@@ -137,6 +139,11 @@ impl MemoryUpstream {
         self.objects.wake();
     }
 
+    /// From now on a watch on this connection says nothing for so long after it was opened.
+    pub fn slow_down(&self, silence: Duration) {
+        self.line.slow_down(silence);
+    }
+
     /// Answers all requests for a resource on this connection with an error; none: as it should be.
     pub fn fail(&self, gvr: &GroupVersionResource, error: Option<UpstreamError>) {
         self.line.fail(gvr, error);
@@ -190,6 +197,16 @@ impl Upstream for MemoryUpstream {
         self.objects.list(gvr, query)
     }
 
+    async fn keys_at(
+        &self,
+        gvr: &GroupVersionResource,
+        query: &Query,
+        position: u64,
+    ) -> Result<Vec<ObjectKey>, UpstreamError> {
+        self.ask(Verb::List, gvr, query).await?;
+        self.objects.keys_at(gvr, query, position)
+    }
+
     async fn watch(
         &self,
         gvr: &GroupVersionResource,
@@ -207,10 +224,17 @@ impl Upstream for MemoryUpstream {
             gvr: gvr.clone(),
             over: false,
         };
-        Ok(stream::unfold(reader, |mut reader| async move {
+        let silence = self.line.silence();
+        let messages = stream::unfold(reader, |mut reader| async move {
             Some((reader.message().await?, reader))
-        })
-        .boxed())
+        });
+        let silent = async move {
+            if !silence.is_zero() {
+                sleep(silence).await;
+            }
+            messages
+        };
+        Ok(silent.flatten_stream().boxed())
     }
 }
 

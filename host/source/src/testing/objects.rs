@@ -309,6 +309,31 @@ impl Objects {
         Ok(page)
     }
 
+    /// The keys of all that was selected at a position.
+    pub(super) fn keys_at(
+        &self,
+        gvr: &GroupVersionResource,
+        query: &Query,
+        position: u64,
+    ) -> Result<Vec<ObjectKey>, UpstreamError> {
+        let selection = Selection::new(query)?;
+        self.begin(gvr, position)?;
+        let state = self.state.lock();
+        let table = state.table(gvr)?;
+        let mut objects = table.objects.clone();
+        let later = table.log.iter().rev();
+        let later = later.take_while(|entry| entry.position > position);
+        for (old, new) in later.filter_map(|entry| entry.change.as_ref()) {
+            match (old, new) {
+                (Some(old), _) => objects.insert(old.key().clone(), old.clone()),
+                (None, Some(new)) => objects.remove(new.key()),
+                (None, None) => None,
+            };
+        }
+        let selected = objects.values().filter(|object| selection.has(object));
+        Ok(selected.map(|object| object.key().clone()).collect())
+    }
+
     /// Where a watch begins in the log.
     pub(super) fn begin(
         &self,
