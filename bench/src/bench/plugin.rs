@@ -44,6 +44,7 @@ pub(super) async fn run(session: &mut Session) -> Result<Report> {
     let calls = if session.quick { 50 } else { 5000 };
     let cache = tempfile::tempdir_in(session.workspace.root().join("target"))?;
     let runtime = Runtime::new(RuntimeOptions {
+        max_memory: RuntimeOptions::MAX_MEMORY,
         cache_dir: Some(cache.path().to_owned()),
         compile: Compile::Child {
             program: session.workspace.binary("joinery")?,

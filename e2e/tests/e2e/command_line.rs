@@ -112,4 +112,10 @@ fn a_command_line_that_is_incomplete_is_told_what_is_missing() {
     assert!(refused(&["nosuch"]).contains("unrecognized subcommand 'nosuch'"));
     let said = refused(&["serve", "--listen", "nowhere"]);
     assert!(said.contains("'--listen <IP:PORT>'"), "{said}");
+    let said = refused(&[
+        "plugin", "new", "note", "--shape", "stored", "--group", "notes",
+    ]);
+    assert!(said.contains("take a domain of your own"), "{said}");
+    let said = refused(&["plugin", "pack", "note.wasm", "-n", "Bad_NS"]);
+    assert!(said.contains("a namespace has 1 to 63"), "{said}");
 }

@@ -53,7 +53,7 @@ fn a_plugin_that_is_taken_away_or_damaged_while_the_host_is_down_serves_its_obje
     let staying = serves_all_the_same(&client, "RemovalRefused");
     assert!(
         text(&staying, "/status/message")
-            .contains("1 objects of customtasks.aggregated.tasks.example.com are stored"),
+            .contains("the store has 1 object of customtasks.aggregated.tasks.example.com"),
         "{staying:#}"
     );
     assert_eq!(client.get(&format!("{}/kept", path())).status, 200);
@@ -75,7 +75,7 @@ fn a_plugin_that_is_taken_away_or_damaged_while_the_host_is_down_serves_its_obje
 
     // Another file: no plugin at all, then one that no longer serves the resource.
     restarted(&|| fs::write(&file, b"garbage").unwrap());
-    let refused = serves_all_the_same(&client, "Refused");
+    let refused = serves_all_the_same(&client, "NewestRefused");
     assert!(
         text(&refused, "/status/message").contains("not a WebAssembly component"),
         "{refused:#}"
@@ -85,10 +85,10 @@ fn a_plugin_that_is_taken_away_or_damaged_while_the_host_is_down_serves_its_obje
         fs::write(&file, &component).unwrap();
         fs::write(&settings, "settings:\n  group: other.example.com\n").unwrap();
     });
-    let refused = serves_all_the_same(&client, "Refused");
+    let refused = serves_all_the_same(&client, "NewestRefused");
     assert!(
         text(&refused, "/status/message").contains(
-            "it no longer serves customtasks.aggregated.tasks.example.com, of which 1 objects are stored"
+            "it no longer serves customtasks.aggregated.tasks.example.com, of which the store has 1 object"
         ),
         "{refused:#}"
     );

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use joinery_object::{Follower, GroupVersionResource};
 use joinery_resource::{Catalog, Definition, Snapshot};
+use joinery_source::{ByteBudget, SourceCache, SourceSpec, Upstream};
 use k8s_openapi::ByteString;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
     APIService, APIServiceSpec, ServiceReference,
@@ -29,7 +31,7 @@ const CONTENT: &str = "joinery.dev/content";
 /// As of CustomResourceDefinitions (k8s.io/kube-aggregator).
 const GROUP_PRIORITY: i32 = 1000;
 const VERSION_PRIORITY: i32 = 100;
-/// Between two looks when nothing changes here: somebody may have changed something there.
+/// Between two looks when nothing changes: the authority's file tells nobody that it did.
 const EVERY: Duration = Duration::from_secs(30);
 /// Between two looks whether all plugins have been tried.
 const NOT_YET: Duration = Duration::from_millis(100);
@@ -42,6 +44,13 @@ pub(crate) struct ServiceName {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) port: i32,
+}
+
+impl ServiceName {
+    /// As the label of what is ours has it.
+    fn owner(&self) -> String {
+        format!("{}.{}", self.namespace, self.name)
+    }
 }
 
 impl std::str::FromStr for ServiceName {
@@ -72,19 +81,30 @@ pub(crate) struct ApiServices {
     service: ServiceName,
     ca_file: PathBuf,
     catalog: Arc<Catalog>,
+    /// Those that are ours, followed for what others do to them.
+    ours: SourceCache,
     registered: Mutex<Registered>,
     changed: watch::Sender<()>,
 }
 
 impl ApiServices {
-    pub(crate) fn new(
+    /// Begins to follow those that are ours. Must be called in a tokio runtime.
+    pub(crate) fn start(
         client: kube::Client,
+        upstream: Arc<dyn Upstream>,
         service: ServiceName,
         ca_file: PathBuf,
         catalog: Arc<Catalog>,
     ) -> Arc<Self> {
+        let ours = SourceSpec {
+            gvr: GroupVersionResource::new("apiregistration.k8s.io", "v1", "apiservices"),
+            label_selector: format!("{OWNER}={}", service.owner()),
+            field_selector: String::new(),
+            optional: false,
+        };
         Arc::new(Self {
             api: Api::all(client),
+            ours: SourceCache::start(upstream, ours, ByteBudget::unlimited()),
             service,
             ca_file,
             catalog,
@@ -110,6 +130,7 @@ impl ApiServices {
             tokio::time::sleep(NOT_YET).await;
         }
         let mut revision = self.catalog.subscribe();
+        let mut follower = None;
         loop {
             revision.mark_unchanged();
             let good = match self.reconcile().await {
@@ -122,13 +143,38 @@ impl ApiServices {
             let pause = if good { EVERY } else { AGAIN };
             tokio::select! {
                 changed = revision.changed() => if changed.is_err() { return },
+                () = self.touched(&mut follower) => {}
                 () = tokio::time::sleep(pause) => {}
             }
         }
     }
 
+    /// Waits until one of ours is another, or is ours no longer.
+    async fn touched(&self, follower: &mut Option<Follower>) {
+        loop {
+            let following = match follower {
+                Some(following) => following,
+                None => {
+                    self.ours.synced().await;
+                    let Some((_, _, new)) = self.ours.subscribe() else {
+                        continue;
+                    };
+                    *follower = Some(new);
+                    // Something may have been done to them before.
+                    return;
+                }
+            };
+            match following.next().await {
+                Ok((changes, _)) if changes.is_empty() => {}
+                Ok(_) => return,
+                // It was too slow.
+                Err(_) => *follower = None,
+            }
+        }
+    }
+
     fn owner(&self) -> String {
-        format!("{}.{}", self.service.namespace, self.service.name)
+        self.service.owner()
     }
 
     /// Whether all are as they should be.

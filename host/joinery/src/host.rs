@@ -141,6 +141,7 @@ impl Host {
             },
             workers: None,
             policy: parts.policy,
+            max_memory: parts.common.max_plugin_memory,
         })?;
         let reported = Arc::new(ReportedResource::new(report::definition()?));
         parts
@@ -157,6 +158,7 @@ impl Host {
                 sources: Sources::new(parts.upstream, parts.common.max_source_bytes),
                 authorizer: parts.authorizer.clone(),
                 exchange: Default::default(),
+                holders: Default::default(),
             },
         );
         let loading = manager.clone();

@@ -18,6 +18,7 @@ mod service;
 mod sources;
 mod standalone;
 mod store;
+mod terminal;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("joinery: {}", told_once(&error));
+            eprintln!("joinery: {}", terminal::harmless(&told_once(&error)));
             ExitCode::FAILURE
         }
     }

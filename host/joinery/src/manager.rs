@@ -95,6 +95,8 @@ pub(crate) struct PluginReport {
     pub(crate) refusals: u64,
     /// None when no generation serves.
     pub(crate) serving: Option<ServingReport>,
+    /// The sources that its newest version waits for, and what went wrong with each last, if anything did.
+    pub(crate) waits_for: Vec<(String, String)>,
 }
 
 impl PluginReport {
@@ -250,6 +252,7 @@ impl Manager {
                 generation: record.generation,
                 refusals: record.refusals,
                 serving: slot.service.report(&self.context),
+                waits_for: slot.service.waits_for(),
             }
         };
         slots.iter().map(report).collect()
@@ -329,7 +332,7 @@ impl Manager {
                             retry = Retry::default();
                             continue;
                         }
-                        never = complain(&name, &slot.service) => match never {},
+                        never = self.complain(&name, &slot) => match never {},
                     };
                     match outcome {
                         Ok(taken) => {
@@ -487,6 +490,33 @@ impl Manager {
         }
     }
 
+    /// Says for what a plugin that is being loaded waits; never ends.
+    async fn complain(&self, name: &str, slot: &Slot) -> Infallible {
+        let mut pause = COMPLAIN_FIRST;
+        let mut told = false;
+        loop {
+            tokio::time::sleep(pause).await;
+            pause = COMPLAIN_AGAIN;
+            for (source, error) in slot.service.waits_for() {
+                warn!(
+                    plugin = name,
+                    source, error, "plugin does not serve yet: it waits for a source"
+                );
+                if !told && !error.is_empty() {
+                    told = true;
+                    let message = format!("plugin {name} waits for {source}: {error}");
+                    self.tell(
+                        name,
+                        slot,
+                        EventKind::Warning,
+                        "SourceUnavailable",
+                        &message,
+                    );
+                }
+            }
+        }
+    }
+
     fn tell(&self, name: &str, slot: &Slot, kind: EventKind, reason: &str, message: &str) {
         let gone = *slot.wanted.borrow() == Wanted::Gone;
         let origin = slot.record.lock().origin.clone().filter(|_| !gone);
@@ -543,21 +573,6 @@ impl Retry {
 /// The beginning of a digest, by which people tell two apart.
 fn short(digest: &str) -> &str {
     &digest[..digest.len().min(12)]
-}
-
-/// Says for what a plugin that is being loaded waits; never ends.
-async fn complain(name: &str, service: &Service) -> Infallible {
-    let mut pause = COMPLAIN_FIRST;
-    loop {
-        tokio::time::sleep(pause).await;
-        pause = COMPLAIN_AGAIN;
-        for (source, error) in service.waits_for() {
-            warn!(
-                plugin = name,
-                source, error, "plugin does not serve yet: it waits for a source"
-            );
-        }
-    }
 }
 
 /// For the log, where a record is a line: a YAML parser shows what it stumbled over in several.

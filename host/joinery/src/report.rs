@@ -180,13 +180,18 @@ fn conditions(plugin: &PluginReport, registered: Option<&Registered>) -> Vec<Con
         conditions.extend(sources(serving));
         conditions.extend(registered.and_then(|registered| published(serving, registered)));
     }
+    conditions.extend(unread(&plugin.waits_for).filter(|_| plugin.serving.is_none()));
+    let refused = match plugin.serving {
+        Some(_) => "NewestRefused",
+        None => "Refused",
+    };
     conditions.push(match &plugin.state {
         State::Serving => Condition::new("Loaded", "True", "Loaded", String::new()),
         State::Loading => {
             let message = "the newest version is being loaded".to_owned();
             Condition::new("Loaded", "Unknown", "Loading", message)
         }
-        State::Failed(why) => Condition::new("Loaded", "False", "Refused", why.clone()),
+        State::Failed(why) => Condition::new("Loaded", "False", refused, why.clone()),
         State::Staying(why) => Condition::new("Loaded", "False", "RemovalRefused", why.clone()),
     });
     let ready = match (&plugin.serving, &plugin.state) {
@@ -195,15 +200,32 @@ fn conditions(plugin: &PluginReport, registered: Option<&Registered>) -> Vec<Con
             Condition::new("Ready", "True", "Serving", message)
         }
         (None, State::Failed(why)) => Condition::new("Ready", "False", "Refused", why.clone()),
-        (None, _) => Condition::new(
-            "Ready",
-            "False",
-            "Loading",
-            "it has never served yet".to_owned(),
-        ),
+        (None, _) => match unread(&plugin.waits_for) {
+            Some(Condition {
+                reason, message, ..
+            }) => Condition::new("Ready", "False", &reason, message),
+            None => {
+                let message = "it has never served yet".to_owned();
+                Condition::new("Ready", "False", "Loading", message)
+            }
+        },
     };
     conditions.push(ready);
     conditions
+}
+
+/// Of a plugin that serves once its sources have been read: the first that cannot be.
+fn unread(waits_for: &[(String, String)]) -> Option<Condition> {
+    let (source, error) = waits_for.iter().find(|(_, error)| !error.is_empty())?;
+    let message = format!(
+        "{source} cannot be read: {error}; its views serve once that is there, and the host may list and watch it"
+    );
+    Some(Condition::new(
+        "SourcesFollowed",
+        "False",
+        "SourceUnavailable",
+        message,
+    ))
 }
 
 fn sources(serving: &ServingReport) -> Option<Condition> {

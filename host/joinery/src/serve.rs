@@ -67,7 +67,10 @@ pub(crate) async fn run(options: Serve, stop: CancellationToken) -> Result<()> {
     let api_services = options
         .service
         .zip(options.service_ca_file)
-        .map(|(service, ca)| ApiServices::new(client.clone(), service, ca, catalog.clone()));
+        .map(|(service, ca)| {
+            let (client, upstream) = (client.clone(), cluster.clone());
+            ApiServices::start(client, upstream, service, ca, catalog.clone())
+        });
     let host = Host::start(Parts {
         common: options.common,
         policy,

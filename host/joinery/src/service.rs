@@ -36,6 +36,8 @@ pub(crate) struct Context {
     pub(crate) authorizer: SharedAuthorizer,
     /// Held while a plugin takes its place, so that of two that claim the same resource one is refused.
     pub(crate) exchange: AsyncMutex<()>,
+    /// Which plugin serves each resource.
+    pub(crate) holders: Mutex<BTreeMap<GroupVersionResource, String>>,
 }
 
 /// Why a plugin did not take its place.
@@ -251,8 +253,9 @@ impl Service {
                 _ if objects == 0 => {}
                 Removal::Refuse => {
                     return Err(format!(
-                        "it was taken away, but {objects} objects of {resource} are stored: it serves on until they \
-                         are deleted (removal: warn in its settings lets it go from under them)"
+                        "it was taken away, but the store has {} of {resource}: it serves on until nothing of it is \
+                         stored (removal: warn in its settings lets it go all the same)",
+                        counted(objects)
                     ));
                 }
                 Removal::Warn => {
@@ -267,6 +270,7 @@ impl Service {
         let gone: Vec<_> = serving.resources.into_keys().collect();
         if !gone.is_empty() {
             context.catalog.change(&gone, []);
+            context.holders.lock().retain(|gvr, _| !gone.contains(gvr));
         }
         if serving.generation.is_some() {
             info!(plugin = name, "plugin is out of service");
@@ -329,9 +333,13 @@ impl Service {
             let name = gvr.group_resource();
             let Some(old) = serving.resources.get(gvr) else {
                 let in_group = || others.iter().filter(|other| other.gvr.group == gvr.group);
-                if in_group().any(|other| other.gvr.resource == gvr.resource) {
+                if let Some(other) = in_group().find(|other| other.gvr.resource == gvr.resource) {
+                    let holder = match context.holders.lock().get(&other.gvr) {
+                        Some(plugin) => format!("plugin {plugin:?}, which keeps it until it goes"),
+                        None => "the host itself".to_owned(),
+                    };
                     return Err(Refusal::passing(format!(
-                        "{name} is served already, by another plugin or by the host"
+                        "{name} is served already, by {holder}"
                     )));
                 }
                 for other in in_group() {
@@ -372,14 +380,15 @@ impl Service {
                 other.group == gvr.group && other.resource == gvr.resource
             };
             let other = resources.iter().find(|r| same(&r.definition.gvr));
+            let stored = counted(objects);
             return Err(Refusal::passing(match other {
                 Some(other) => format!(
-                    "it serves {name} in version {}, but {objects} objects are stored in {}, and there is no conversion \
+                    "it serves {name} in version {}, but the store has {stored} of version {}, and there is no conversion \
                      between versions yet: delete them first",
                     other.definition.gvr.version, gvr.version
                 ),
                 None => format!(
-                    "it no longer serves {name}, of which {objects} objects are stored: delete them first"
+                    "it no longer serves {name}, of which the store has {stored}: delete them first"
                 ),
             }));
         }
@@ -458,6 +467,13 @@ impl Service {
             .into_keys()
             .filter(|gvr| !next.contains_key(gvr))
             .collect();
+        let mut holders = context.holders.lock();
+        holders.retain(|gvr, _| !gone.contains(gvr));
+        holders.extend(
+            next.keys()
+                .map(|gvr| (gvr.clone(), generation.name().to_owned())),
+        );
+        drop(holders);
         // Also what stays is put in anew: discovery and OpenAPI are made again from its definition.
         context
             .catalog
@@ -496,6 +512,11 @@ async fn prepare(
         .join(&spec.resource)
         .ok_or_else(|| Refusal::lasting(format!("{} has no join", spec.resource)))?;
     Ok(Prepared::new(join, caches).await)
+}
+
+fn counted(objects: usize) -> String {
+    let plural = if objects == 1 { "" } else { "s" };
+    format!("{objects} object{plural}")
 }
 
 /// The cache that a source of a view is read from.

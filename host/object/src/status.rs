@@ -244,6 +244,8 @@ pub struct Status {
     pub details: Option<Box<Details>>,
     /// `metadata.continue`, with an expired continue token only.
     pub continue_token: Option<Box<str>>,
+    /// What there was to warn about before the refusal: for `Warning` headers, and not part of the object.
+    pub warnings: Box<[String]>,
 }
 
 /// The result of what a request may be refused.
@@ -262,6 +264,7 @@ impl Status {
             message: message.into(),
             details: None,
             continue_token: None,
+            warnings: Box::default(),
         }
     }
 
@@ -291,6 +294,12 @@ impl Status {
     #[must_use]
     pub fn with_retry_after(mut self, seconds: u32) -> Self {
         self.details.get_or_insert_default().retry_after_seconds = seconds;
+        self
+    }
+
+    /// With what there was to warn about before.
+    pub fn with_warnings(mut self, warnings: &[String]) -> Self {
+        self.warnings = warnings.into();
         self
     }
 
@@ -470,6 +479,7 @@ impl Status {
     pub fn continue_expired(remainder: Option<&str>) -> Self {
         Self {
             continue_token: remainder.map(Into::into),
+            warnings: Box::default(),
             ..Self::expired(CONTINUE_EXPIRED)
         }
     }
@@ -601,6 +611,7 @@ impl<'de> Deserialize<'de> for Status {
             message: wire.message,
             details: wire.details,
             continue_token: wire.metadata.continue_token,
+            warnings: Box::default(),
         })
     }
 }

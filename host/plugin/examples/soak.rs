@@ -45,6 +45,7 @@ fn used() -> [u64; 4] {
 
 fn runtime(compiler: &str) -> Runtime {
     Runtime::new(RuntimeOptions {
+        max_memory: RuntimeOptions::MAX_MEMORY,
         cache_dir: None,
         compile: Compile::Child {
             program: compiler.into(),

@@ -390,6 +390,23 @@ fn definition(
     Some((definition, schema?))
 }
 
+/// Why no plugin may claim this group, if so.
+pub fn group_problem(group: &str) -> Option<String> {
+    let within = |domain: &str| group == domain || group.ends_with(&format!(".{domain}"));
+    let why = if !group.contains('.') {
+        "has no dot: groups without one are built in; take a domain of your own"
+    } else if within("k8s.io") || within("kubernetes.io") {
+        "belongs to Kubernetes: take a domain of your own"
+    } else if within("joinery.dev") {
+        "belongs to Joinery itself: take a domain of your own"
+    } else if !group.split('.').all(label) || group.len() > 253 {
+        "is no DNS name in lower case"
+    } else {
+        return None;
+    };
+    Some(format!("group {group:?} {why}"))
+}
+
 /// What a resource may be called, and which groups are anybody's.
 fn names(resource: &DeclaredResource, complain: &mut impl FnMut(String)) {
     let DeclaredResource {
@@ -399,21 +416,8 @@ fn names(resource: &DeclaredResource, complain: &mut impl FnMut(String)) {
         plural,
         ..
     } = resource;
-    let built_in = |domain: &str| group == domain || group.ends_with(&format!(".{domain}"));
-    if !group.contains('.') {
-        complain(format!(
-            "group {group:?} has no dot: groups without one are built in; take a domain of your own"
-        ));
-    } else if built_in("k8s.io") || built_in("kubernetes.io") {
-        complain(format!(
-            "group {group:?} belongs to Kubernetes: take a domain of your own"
-        ));
-    } else if built_in("joinery.dev") {
-        complain(format!(
-            "group {group:?} belongs to Joinery itself: take a domain of your own"
-        ));
-    } else if !group.split('.').all(label) || group.len() > 253 {
-        complain(format!("group {group:?} is no DNS name in lower case"));
+    if let Some(problem) = group_problem(group) {
+        complain(problem);
     }
     if !is_version(version) {
         complain(format!(

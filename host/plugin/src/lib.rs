@@ -33,7 +33,7 @@ pub use delivery::{
     MAX_CONFIG_MAP, PLUGIN_LABEL, PackedConfigMap, PluginConfigMap, PluginFile, PluginSet,
     SIGNATURE_ANNOTATION, read_plugin,
 };
-pub use description::{Description, ResourceDescription, Shape};
+pub use description::{Description, ResourceDescription, Shape, group_problem};
 pub use error::{CallError, LoadError, SetupError};
 pub use generation::{Generation, MakeLookup};
 pub use outbound::RecordedAnswer;

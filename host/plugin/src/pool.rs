@@ -19,7 +19,7 @@ use crate::engine::{HOSTCALL_FUEL, RESERVED_INSTANCES, SHARED_INSTANCES};
 use crate::error::CallError;
 use crate::output::Output;
 use crate::settings::{Limits, Reuse};
-use crate::state::{Lookups, Outbound, State};
+use crate::state::{Lookups, Memory, MemoryBudget, Outbound, State};
 use crate::ticker::Ticker;
 
 /// Instances that a plugin keeps between calls.
@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     slots: Arc<Semaphore>,
     /// What plugins have of their own, while `slots` are taken.
     reserve: Arc<Semaphore>,
+    /// What all instances may have.
+    memory: Arc<MemoryBudget>,
     /// Callers that wait for a slot.
     wanted: AtomicU32,
     pools: Mutex<Vec<Weak<Pool>>>,
@@ -60,6 +62,7 @@ impl Shared {
         linker: Linker<State>,
         guests: Handle,
         ticker: Ticker,
+        max_memory: usize,
     ) -> Arc<Self> {
         let slots = Arc::new(Semaphore::new(SHARED_INSTANCES as usize));
         let reserve = Arc::new(Semaphore::new(RESERVED_INSTANCES as usize));
@@ -70,6 +73,7 @@ impl Shared {
             ticker,
             slots,
             reserve,
+            memory: MemoryBudget::new(max_memory),
             wanted: AtomicU32::new(0),
             pools: Mutex::default(),
         })
@@ -77,6 +81,7 @@ impl Shared {
 
     /// The right to have one more instance. Warm ones of any plugin make room for it; if none does, the plugin's own may be free.
     async fn slot(&self, own: &Arc<Semaphore>) -> Option<Slot> {
+        while self.memory.is_tight() && self.evict_one() {}
         if let Ok(shared) = self.slots.clone().try_acquire_owned() {
             return Some(Slot(shared, None));
         }
@@ -103,10 +108,11 @@ impl Shared {
         }
     }
 
-    fn evict_one(&self) {
+    /// Whether there was one.
+    fn evict_one(&self) -> bool {
         let pools: Vec<_> = self.pools.lock().iter().filter_map(Weak::upgrade).collect();
         let warm = pools.iter().find_map(|pool| pool.idle.lock().pop());
-        drop(warm);
+        warm.is_some()
     }
 }
 
@@ -393,7 +399,8 @@ impl Pool {
 
     async fn instance(&self, slot: Slot) -> Result<Instance, Failed> {
         self.counters.instances.fetch_add(1, Ordering::Relaxed);
-        let state = State::new(&self.output, self.limits.memory(), self.pure);
+        let memory = Memory::new(self.limits.memory(), self.shared.memory.clone());
+        let state = State::new(&self.output, memory, self.pure);
         let mut store = Store::new(&self.shared.engine, state);
         store.limiter(|state| &mut state.memory);
         store.set_hostcall_fuel(HOSTCALL_FUEL);
@@ -424,6 +431,7 @@ impl Pool {
     fn keep(&self, instance: Instance) {
         if self.limits.reuse == Reuse::Never
             || self.shared.wanted.load(Ordering::SeqCst) > 0
+            || self.shared.memory.is_tight()
             || instance.calls >= WARM_CALLS
             || instance.store.data().memory.used - instance.began_with > WARM_MEMORY
         {
@@ -442,6 +450,9 @@ impl Pool {
             Some(trap) => trap.to_string(),
             None => error.root_cause().to_string(),
         };
+        if let Some(bound) = store.data().memory.met() {
+            message = format!("{message}; it had no more memory, by {bound}");
+        }
         let words = store.data().last_words();
         if !words.is_empty() {
             message = format!("{message}; it said: {words}");

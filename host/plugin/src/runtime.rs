@@ -34,6 +34,13 @@ pub struct RuntimeOptions {
     pub workers: Option<usize>,
     /// What plugins may do.
     pub policy: Policy,
+    /// Memory of the instances of all plugins together, in bytes.
+    pub max_memory: usize,
+}
+
+impl RuntimeOptions {
+    /// The memory that all plugins have together where nobody says otherwise, in bytes.
+    pub const MAX_MEMORY: usize = 2 << 30;
 }
 
 /// Runs plugins.
@@ -76,7 +83,13 @@ impl Runtime {
             .build()
             .map_err(SetupError::Threads)?;
         let ticker = Ticker::start(&engine).map_err(SetupError::Threads)?;
-        let shared = Shared::new(engine, linker, guests.handle().clone(), ticker);
+        let shared = Shared::new(
+            engine,
+            linker,
+            guests.handle().clone(),
+            ticker,
+            options.max_memory,
+        );
         Ok(Self {
             shared,
             adapters,

@@ -1,6 +1,7 @@
 //! What belongs to one instance besides its memory: a WASI that gives nothing, a bound, and the look-ups of one call.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use joinery_resource::Lookup;
@@ -45,7 +46,7 @@ pub(crate) struct Lookups {
 
 impl State {
     /// `pure`: also the random bytes are constant, as they must be for views.
-    pub(crate) fn new(output: &Arc<Output>, memory_limit: usize, pure: bool) -> Self {
+    pub(crate) fn new(output: &Arc<Output>, memory: Memory, pure: bool) -> Self {
         let stderr = Stream::new(output.clone(), Level::Warn);
         let mut wasi = WasiCtx::builder();
         wasi.stdout(Stream::new(output.clone(), Level::Info))
@@ -64,10 +65,7 @@ impl State {
         Self {
             table: ResourceTable::new(),
             wasi: wasi.build(),
-            memory: Memory {
-                used: 0,
-                limit: memory_limit,
-            },
+            memory,
             output: output.clone(),
             stderr,
             lookups: None,
@@ -122,10 +120,36 @@ impl HostMonotonicClock for Stopped {
     }
 }
 
-/// Counts the memory of an instance, and refuses more than its plugin may have.
+/// Counts the memory of an instance, and refuses more than its plugin may have, or all together.
 pub(crate) struct Memory {
     pub(crate) used: usize,
     limit: usize,
+    budget: Arc<MemoryBudget>,
+    /// The bound that was met last.
+    met: Option<&'static str>,
+}
+
+impl Memory {
+    /// Of an instance that may have `limit` bytes.
+    pub(crate) fn new(limit: usize, budget: Arc<MemoryBudget>) -> Self {
+        Self {
+            used: 0,
+            limit,
+            budget,
+            met: None,
+        }
+    }
+
+    /// The setting whose bound kept the instance from growing, if one did.
+    pub(crate) fn met(&self) -> Option<&'static str> {
+        self.met
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.budget.give_back(self.used);
+    }
 }
 
 impl ResourceLimiter for Memory {
@@ -135,12 +159,16 @@ impl ResourceLimiter for Memory {
         desired: usize,
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let used = self.used - current + desired;
-        if used > self.limit {
-            return Ok(false);
-        }
-        self.used = used;
-        Ok(true)
+        let more = desired - current;
+        self.met = if self.used + more > self.limit {
+            Some("limits.memoryMiB of the plugin's settings")
+        } else if !self.budget.take(more) {
+            Some("--max-plugin-memory, for all plugins together")
+        } else {
+            self.used += more;
+            None
+        };
+        Ok(self.met.is_none())
     }
 
     fn table_growing(
@@ -150,5 +178,55 @@ impl ResourceLimiter for Memory {
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
         Ok(desired <= 20_000)
+    }
+}
+
+/// What the instances of all plugins may have together, in bytes.
+pub(crate) struct MemoryBudget {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+impl MemoryBudget {
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            used: AtomicUsize::new(0),
+        })
+    }
+
+    fn take(&self, more: usize) -> bool {
+        let within = |used: usize| used.checked_add(more).filter(|sum| *sum <= self.limit);
+        let ordering = Ordering::Relaxed;
+        self.used.fetch_update(ordering, ordering, within).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether so much is used that no instance should be kept for later.
+    pub(crate) fn is_tight(&self) -> bool {
+        self.used.load(Ordering::Relaxed) > self.limit / 4 * 3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_has_at_most_what_is_its_own_and_what_all_may_have() {
+        let budget = MemoryBudget::new(100);
+        let mut one = Memory::new(80, budget.clone());
+        assert!(one.memory_growing(0, 60, None).unwrap());
+        assert!(!one.memory_growing(60, 90, None).unwrap());
+        assert!(one.met().unwrap().contains("memoryMiB"));
+        let mut other = Memory::new(80, budget.clone());
+        assert!(!other.memory_growing(0, 50, None).unwrap());
+        assert!(other.met().unwrap().contains("--max-plugin-memory"));
+        drop(one);
+        assert!(other.memory_growing(0, 50, None).unwrap() && !budget.is_tight());
+        assert!(other.memory_growing(50, 80, None).unwrap() && budget.is_tight());
     }
 }

@@ -34,6 +34,7 @@ pub(crate) fn error(status: &Status, format: Format) -> Response<Body> {
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
+    warn(response.headers_mut(), &status.warnings);
     // As upstream: its other errors go the way of any object.
     if status.code == 403 {
         response.headers_mut().insert(NOSNIFF.0, NOSNIFF.1);

@@ -66,6 +66,7 @@ macro_rules! checks_of_both {
             reload::a_broken_plugin_beside_good_ones_disturbs_nothing,
             plugins::a_plugin_in_a_config_map_lives_and_goes_with_it,
             plugins::a_plugin_with_stored_objects_is_not_taken_away,
+            plugins::a_view_says_which_source_it_waits_for,
             plugins::swaps_under_load_are_whole_and_end_no_watch,
             plugins::the_swap_of_a_mounted_config_map_is_live,
             plugins::notes_of_a_service_are_a_resource_as_any_other,

@@ -223,7 +223,7 @@ pub(crate) fn a_plugin_in_a_config_map_lives_and_goes_with_it(environment: &Shar
     assert_eq!(longest.max(), Some(1));
 
     map.set_component(&client, b"not a component");
-    let refused = with_reason(&client, "one", "Refused");
+    let refused = with_reason(&client, "one", "NewestRefused");
     assert_eq!(
         condition(&refused, "Ready")["status"],
         "True",
@@ -286,7 +286,7 @@ pub(crate) fn a_plugin_with_stored_objects_is_not_taken_away(environment: &Share
     let staying = with_reason(&client, "staying", "RemovalRefused");
     assert!(
         text(&staying, "/status/message")
-            .contains("1 objects of customtasks.staying.plugins.example.com"),
+            .contains("the store has 1 object of customtasks.staying.plugins.example.com"),
         "{staying:#}"
     );
     assert_eq!(client.get(&format!("{path}/kept")).status, 200);
@@ -313,8 +313,8 @@ pub(crate) fn a_claim_on_another_plugins_resource_is_refused_until_that_is_gone(
     let message = text(&refused, "/status/message");
     assert_eq!(
         message,
-        "combinedtasks.claimed.plugins.example.com is served already, by another plugin or by the host; it is tried again, at \
-         longer and longer intervals"
+        "combinedtasks.claimed.plugins.example.com is served already, by plugin \"first\", which keeps it until it goes; it is \
+         tried again, at longer and longer intervals"
     );
     assert_eq!(condition(&refused, "Ready")["status"], "False");
     let told = eventually("an Event of the refusal", || {
@@ -655,6 +655,32 @@ pub(crate) fn api_services_follow_the_plugins(environment: &Shared) {
     // Compiling is not the aggregator's: it takes its time on a busy machine.
     assert!(began.elapsed() < AGGREGATED * 2, "{:?}", began.elapsed());
 
+    // What others do to it is undone at once, not at the next look.
+    let name = "v1.schema.plugins.example.com";
+    let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
+    for meddle in ["patch", "delete"] {
+        let made = service("schema.plugins.example.com").unwrap();
+        let began = Instant::now();
+        match meddle {
+            "patch" => {
+                let patch = json!({"spec": {"versionPriority": 7}});
+                let merge = [("Content-Type", "application/merge-patch+json")];
+                client.send("PATCH", &path, &merge, patch.to_string())
+            }
+            _ => client.send("DELETE", &path, &[], ""),
+        };
+        eventually("the APIService to be as it was", || {
+            let now = service("schema.plugins.example.com")?;
+            let touched = now["metadata"]["resourceVersion"] != made["metadata"]["resourceVersion"];
+            (touched && now["spec"] == made["spec"]).then_some(())
+        });
+        assert!(
+            began.elapsed() < AGGREGATED,
+            "{meddle}: {:?}",
+            began.elapsed()
+        );
+    }
+
     let view = crate::fixtures::VIEW;
     let began = Instant::now();
     map.delete();
@@ -671,6 +697,33 @@ pub(crate) fn api_services_follow_the_plugins(environment: &Shared) {
     kubectl
         .run(["delete", "apiservice", "v1.foreign.plugins.example.com"])
         .unwrap();
+}
+
+/// A view whose source is not there says what it waits for, and serves once it is there.
+pub(crate) fn a_view_says_which_source_it_waits_for(environment: &Shared) {
+    let _gate = environment.in_common();
+    let (client, kubectl) = (Client::admin(environment), environment.kubectl());
+    let component = component(environment, "combined_tasks");
+    let settings = "settings:\n  group: waiting.plugins.example.com\n  task:\n    group: nowhere.plugins.example.com\n";
+    let map = PluginMap::new(kubectl, "waiting", &component, settings);
+    let told = with_reason(&client, "waiting", "SourceUnavailable");
+    for name in ["SourcesFollowed", "Ready"] {
+        let condition = condition(&told, name);
+        assert_eq!(condition["status"], "False", "{told:#}");
+        assert!(
+            text(condition, "/message")
+                .contains("nowhere.plugins.example.com/v1, tasks cannot be read"),
+            "{told:#}"
+        );
+    }
+    let event = eventually("an Event that says so", || {
+        events_about(&client, SYSTEM, "plugin-waiting", "SourceUnavailable").pop()
+    });
+    assert!(event.contains("plugin waiting waits for"), "{event}");
+    map.delete();
+    eventually("the plugin to go", || {
+        plugin(&client, "waiting").is_none().then_some(())
+    });
 }
 
 /// A plugin that may go from under its objects: they block no namespace, and never appear in a namesake of theirs.

@@ -20,6 +20,8 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\b\ds( |$)", "0s$1"),
         (r"https://127\.0\.0\.1:\d+", "SERVER"),
         (r"/(home|root|tmp)[^ ,:]*/", "FOLDER/"),
+        // kubectl says so since 1.33 or later: standalone, any that is installed must do.
+        (" deleted from NAMESPACE namespace", " deleted"),
     ]
     .into_iter()
     .map(|(pattern, with)| (Regex::new(pattern).unwrap(), with))

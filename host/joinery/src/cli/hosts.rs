@@ -22,6 +22,10 @@ pub(crate) struct Common {
     /// views are read live, and watches of them are refused until it fits again.
     #[arg(long, value_name = "BYTES", default_value = "1Gi", value_parser = bytes)]
     pub(crate) max_source_bytes: usize,
+    /// How much memory the instances of all plugins may have together, such as 512Mi or 2Gi. One that would need more fails
+    /// that call; each plugin's own bounds are in its settings.
+    #[arg(long, value_name = "BYTES", default_value = "2Gi", value_parser = bytes)]
+    pub(crate) max_plugin_memory: usize,
     /// How many changes the store remembers for watches and for lists of an older resourceVersion.
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) history_count: u64,

@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 pub(crate) use self::hosts::{Common, Serve, Standalone};
 pub(crate) use self::policy::PolicyFiles;
 pub(crate) use self::store::StoreCommand;
+pub(crate) use self::values::namespace;
 use crate::plugin::Plugin;
 
 /// An aggregation host for Kubernetes whose resources are WebAssembly components.

@@ -17,7 +17,7 @@ pub(super) fn bytes(text: &str) -> Result<usize, String> {
 }
 
 /// A DNS label (RFC 1123), as Kubernetes has the names of namespaces.
-pub(super) fn namespace(text: &str) -> Result<String, String> {
+pub(crate) fn namespace(text: &str) -> Result<String, String> {
     let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let whole = (1..=63).contains(&text.len()) && text.bytes().all(inside);
     if whole && !text.starts_with('-') && !text.ends_with('-') {

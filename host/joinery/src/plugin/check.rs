@@ -12,6 +12,7 @@ use joinery_view::Reach;
 use super::Target;
 use super::load::runtime;
 use crate::cli::PolicyFiles;
+use crate::terminal::harmless;
 
 /// Load a plugin exactly as the host does, and tell what it is or why it is refused.
 ///
@@ -56,7 +57,7 @@ impl Check {
         {
             describe(&generation, &plugin.name);
         }
-        println!("\nThe host refuses it: {}", problems(&refusal));
+        println!("\nThe host refuses it: {}", harmless(&problems(&refusal)));
         println!("\n{}", advice(&refusal));
         Ok(ExitCode::FAILURE)
     }

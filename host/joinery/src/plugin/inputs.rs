@@ -42,6 +42,8 @@ pub(crate) struct Files {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inputs {
     pub(crate) objects: Vec<Value>,
+    /// Files of objects were named, though there may be none in them.
+    pub(crate) has_objects: bool,
     pub(crate) asked: Option<Asked>,
     /// None: calls over HTTP are made.
     pub(crate) http: Option<Vec<RecordedAnswer>>,
@@ -133,6 +135,7 @@ impl Files {
         let http = self.http.as_deref().map(requests::answers).transpose()?;
         Ok(Inputs {
             objects,
+            has_objects: !self.objects.is_empty(),
             asked,
             http,
         })

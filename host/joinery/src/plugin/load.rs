@@ -71,6 +71,7 @@ fn refused(error: LoadError) -> anyhow::Error {
 pub(crate) fn runtime(policy: Policy) -> Result<Runtime> {
     let program = std::env::current_exe().context("cannot tell which program this is")?;
     Ok(Runtime::new(RuntimeOptions {
+        max_memory: RuntimeOptions::MAX_MEMORY,
         cache_dir: None,
         compile: Compile::Child {
             program,

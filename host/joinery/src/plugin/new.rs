@@ -35,7 +35,7 @@ pub(crate) struct New {
     #[arg(long, value_parser = PossibleValuesParser::new(shapes()))]
     shape: String,
     /// API group of its resource. Left out: NAME.example.com.
-    #[arg(long, value_name = "GROUP")]
+    #[arg(long, value_name = "GROUP", value_parser = group)]
     group: Option<String>,
     /// Folder to make. Left out: NAME.
     #[arg(long, value_name = "DIR")]
@@ -67,6 +67,10 @@ fn name(text: &str) -> Result<String, String> {
     } else {
         Err("a name is like note or pod-story: at most 40 letters in lower case and digits, words joined by '-'".to_owned())
     }
+}
+
+fn group(text: &str) -> Result<String, String> {
+    joinery_plugin::group_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
 }
 
 impl New {
@@ -219,6 +223,17 @@ mod tests {
         assert!(name("note").is_ok() && name("pod-story2").is_ok());
         for bad in ["", "Note", "a_b", "-a", "a-", "a--b", "2a", "ä"] {
             assert!(name(bad).is_err(), "{bad}");
+        }
+        assert!(group("notes.example.org").is_ok());
+        for bad in [
+            "",
+            "notes",
+            "apps.k8s.io",
+            "x.joinery.dev",
+            "Notes.example.org",
+            "a\"b.c",
+        ] {
+            assert!(group(bad).is_err(), "{bad}");
         }
     }
 }

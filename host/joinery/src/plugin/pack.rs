@@ -33,7 +33,8 @@ pub(crate) struct Pack {
         short,
         long,
         value_name = "NAMESPACE",
-        default_value = "joinery-system"
+        default_value = "joinery-system",
+        value_parser = crate::cli::namespace
     )]
     namespace: String,
     /// The host's ServiceAccount, which is allowed to read the plugin's sources.

@@ -16,6 +16,7 @@ use super::inputs::{Asked, Files, Inputs};
 use super::lookup::FileLookup;
 use super::requests::{self, Verb};
 use super::view::{Shown, refused, show};
+use crate::terminal::harmless;
 
 /// Ask a plugin once, with objects from files, and print its answer.
 ///
@@ -42,7 +43,7 @@ impl Run {
         let (_runtime, generation) = self.target.load().await?;
         let inputs = self.files.read(&generation)?;
         let answer = ask(&generation, inputs).await?;
-        print!("{}", serde_saphyr::to_string(&answer.value)?);
+        print!("{}", harmless(&serde_saphyr::to_string(&answer.value)?));
         for line in &answer.timings {
             eprintln!("{line}");
         }
@@ -79,7 +80,7 @@ pub(crate) async fn ask(generation: &Arc<Generation>, inputs: Inputs) -> Result<
             let serve = requests::serve(generation, &inputs);
             Ok(answer(generation, &serve, request, verb).await)
         }
-        None if inputs.objects.is_empty() => bail!(NOTHING),
+        None if !inputs.has_objects => bail!(NOTHING),
         None => {
             let shown = show(generation, &inputs.objects).await?;
             if shown.is_empty() {

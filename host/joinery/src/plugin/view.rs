@@ -34,6 +34,9 @@ pub(crate) async fn show(generation: &Generation, objects: &[Value]) -> Result<V
             _ => None,
         })
         .collect();
+    if views.is_empty() {
+        return Ok(Vec::new());
+    }
     for object in objects {
         check(&views, object)?;
     }

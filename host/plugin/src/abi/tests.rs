@@ -20,6 +20,7 @@ mod components;
 
 fn options() -> RuntimeOptions {
     RuntimeOptions {
+        max_memory: RuntimeOptions::MAX_MEMORY,
         cache_dir: None,
         compile: Compile::Child {
             program: components::compiler_program(),

@@ -13,6 +13,7 @@ use crate::guests::{compiler, guest};
 
 fn runtime(dir: &std::path::Path, compile: Compile) -> Result<Runtime, SetupError> {
     Runtime::new(RuntimeOptions {
+        max_memory: RuntimeOptions::MAX_MEMORY,
         cache_dir: Some(dir.to_owned()),
         compile,
         workers: Some(1),

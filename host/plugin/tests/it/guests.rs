@@ -25,6 +25,7 @@ pub(crate) fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
         Runtime::new(RuntimeOptions {
+            max_memory: RuntimeOptions::MAX_MEMORY,
             cache_dir: None,
             compile: compiler(),
             workers: Some(2),

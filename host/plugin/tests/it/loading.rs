@@ -164,7 +164,8 @@ async fn what_goes_wrong_while_it_is_asked_who_it_is_is_told() {
         ),
         (
             json!({"describe": "bomb"}),
-            "failed while it was loaded: wasm trap: wasm `unreachable` instruction executed; it said: memory allocation of",
+            "failed while it was loaded: wasm trap: wasm `unreachable` instruction executed; it had no more memory, by \
+             limits.memoryMiB of the plugin's settings; it said: memory allocation of",
         ),
     ] {
         let error = refused_guest(value).await;

@@ -17,6 +17,7 @@ use crate::guests::{compiler, guest};
 
 fn runtime(policy: Policy) -> Runtime {
     Runtime::new(RuntimeOptions {
+        max_memory: RuntimeOptions::MAX_MEMORY,
         cache_dir: None,
         compile: compiler(),
         workers: Some(1),

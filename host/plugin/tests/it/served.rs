@@ -126,6 +126,7 @@ async fn a_host_that_is_not_granted_is_not_called() {
     let url = service(200, document()).await;
     let grants = "plugins: {notes: {groups: [\"*\"], hosts: [other.example]}}";
     let runtime = Runtime::new(RuntimeOptions {
+        max_memory: RuntimeOptions::MAX_MEMORY,
         cache_dir: None,
         compile: compiler(),
         workers: Some(1),

@@ -60,16 +60,20 @@ impl Shared {
             false,
         )?;
         warnings.extend(decoded.dedup_owners()?);
-        warnings.extend(decoded.meta.finalizer_warnings(&[]));
+        let warned = |status: Status| status.with_warnings(&warnings);
         let causes = decoded.meta.causes(&Rules::default());
-        validate(current, &decoded.value, causes)?;
+        validate(current, &decoded.value, causes).map_err(warned)?;
         if let Some(namespace) = namespace {
             let name = &decoded.meta.name;
-            namespaces::for_create(&*self.namespaces, &definition.gvr, namespace, name).await?;
+            namespaces::for_create(&*self.namespaces, &definition.gvr, namespace, name)
+                .await
+                .map_err(warned)?;
         }
         let ticket = self.observed.ticket();
         let request = Self::request(current, caller, namespace, options.dry_run);
-        let entry = current.serve.create(request, text(&decoded.value)?).await?;
+        let entry = current.serve.create(request, text(&decoded.value)?).await;
+        let entry = entry.map_err(warned)?;
+        warnings.extend(decoded.meta.finalizer_warnings(&[]));
         let written = Written {
             created: true,
             warnings,
@@ -189,14 +193,16 @@ impl Shared {
         let (strict, validation) = (decoded.duplicates, options.field_validation);
         let mut warnings = normalize(current, &mut object, strict, validation, is_patch)?;
         warnings.extend(repeated);
-        warnings.extend(decoded.meta.finalizer_warnings(&old.finalizers));
-        validate(current, &object, decoded.meta.causes(&Rules::default()))?;
+        let warned = |status: Status| status.with_warnings(&warnings);
+        let causes = decoded.meta.causes(&Rules::default());
+        validate(current, &object, causes).map_err(warned)?;
         let ticket = self.observed.ticket();
         let request = Self::request(current, caller, namespace, options.dry_run);
         let update = current
             .serve
             .update(request, key.name.to_string(), text(&object)?, etag);
-        let entry = update.await?;
+        let entry = update.await.map_err(warned)?;
+        warnings.extend(decoded.meta.finalizer_warnings(&old.finalizers));
         Ok(Written {
             warnings,
             ..self.wrote(current, ticket, &entry, namespace, &key.name, options)?

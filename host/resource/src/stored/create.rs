@@ -15,10 +15,30 @@ use super::namespaces;
 use super::resource::{Generation, StoredResource};
 use super::write::{ATTEMPTS, Outcome, now, object_at, text};
 use crate::admit::{Operation, Review};
-use crate::resource::{Caller, Written};
+use crate::resource::{Caller, Definition, Written};
 
 /// So many generated names are tried.
 const NAMES: usize = 8;
+
+/// What is to be created must be what the path says, if that names it.
+fn settle(
+    definition: &Definition,
+    decoded: &mut Decoded,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> Result<(), Status> {
+    if !matches!(decoded.meta.resource_version.as_str(), "" | "0") {
+        return Err(Status::bad_request(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    decode::settle_namespace(definition, decoded, namespace)?;
+    let Some(name) = name else { return Ok(()) };
+    if decoded.meta.name.is_empty() {
+        set_name(decoded, name);
+    }
+    decode::check_key(&decoded.meta, &ObjectKey::new(namespace, name))
+}
 
 /// A create that is ready but for its name.
 pub(super) struct Draft<'a> {
@@ -49,24 +69,12 @@ impl StoredResource {
         let generation = self.generation();
         let definition = &generation.definition;
         let mut decoded = decode::body(definition, body)?;
-        if !matches!(decoded.meta.resource_version.as_str(), "" | "0") {
-            return Err(Status::bad_request(
-                "resourceVersion should not be set on objects to be created",
-            ));
-        }
-        decode::settle_namespace(definition, &mut decoded, namespace)?;
-        if let Some(name) = name {
-            if decoded.meta.name.is_empty() {
-                set_name(&mut decoded, name);
-            }
-            let key = ObjectKey::new(namespace, name);
-            decode::check_key(&decoded.meta, &key)?;
-        }
         let mut strict = std::mem::take(&mut decoded.duplicates);
         strict.extend(Self::normalize(&generation, &mut decoded.value));
         let mut warnings = Self::judge_unknown(&generation, options.field_validation, strict)?;
-        warnings.extend(decoded.dedup_owners()?);
-        warnings.extend(decoded.meta.finalizer_warnings(&[]));
+        let settled = settle(definition, &mut decoded, namespace, name);
+        let repeated = settled.and_then(|()| decoded.dedup_owners());
+        warnings.extend(repeated.map_err(|status| status.with_warnings(&warnings))?);
         metadata::wipe(&mut decoded.value);
         if definition.status_subresource {
             decode::members(&mut decoded.value).remove("status");
@@ -86,16 +94,19 @@ impl StoredResource {
                 let name = names::generate(&draft.decoded.meta.generate_name);
                 set_name(&mut draft.decoded, &name);
             }
-            if let Attempt::Created(written) = self.create_named(&draft).await? {
+            let attempt = self.create_named(&draft).await;
+            let attempt = attempt.map_err(|status| status.with_warnings(&draft.warnings));
+            if let Attempt::Created(written) = attempt? {
                 return Ok(written);
             }
         }
         let name = &draft.decoded.meta.name;
-        Err(if generated {
+        let exists = if generated {
             Status::generate_name_conflict(self.gvr(), name)
         } else {
             Status::already_exists(self.gvr(), name)
-        })
+        };
+        Err(exists.with_warnings(&draft.warnings))
     }
 
     pub(super) async fn create_named(&self, draft: &Draft<'_>) -> Result<Attempt, Status> {
@@ -171,6 +182,7 @@ impl StoredResource {
                 Outcome::Committed { revision } => {
                     self.visible(revision).await;
                     let mut warnings = draft.warnings.clone();
+                    warnings.extend(meta.finalizer_warnings(&[]));
                     warnings.extend(admitted.warnings);
                     let object = if draft.dry_run {
                         // Nothing has this version.

@@ -145,7 +145,8 @@ impl StoredResource {
             self.set_generation(&generation, &mut object, &current.value);
             let meta = ObjectMeta::read(&object).map_err(Status::internal)?;
             let causes = meta.update_causes(&current.meta, &self.rules);
-            Self::validate(&generation, &object, causes)?;
+            let warned = |status: Status| status.with_warnings(&warnings);
+            Self::validate(&generation, &object, causes).map_err(warned)?;
 
             let admitted = self
                 .admit(
@@ -163,7 +164,9 @@ impl StoredResource {
                         now: caller.now,
                     },
                 )
-                .await?;
+                .await
+                .map_err(warned)?;
+            warnings.extend(meta.finalizer_warnings(&current.meta.finalizers));
             warnings.extend(admitted.warnings);
             if let Some(mut changed) = admitted.object {
                 members(&mut changed["metadata"]).remove("resourceVersion");
@@ -274,8 +277,35 @@ impl StoredResource {
             }
             _ => {}
         }
+        let mut strict = std::mem::take(&mut decoded.duplicates);
+        strict.extend(Self::normalize(generation, &mut decoded.value));
+        // As upstream: this comes before all else, so that also a refusal for another reason has the warnings.
+        let mut warnings = if is_patch && options.field_validation == FieldValidation::Strict {
+            refuse_unknown_in_patch(&decoded.value, strict)?
+        } else {
+            Self::judge_unknown(generation, options.field_validation, strict)?
+        };
+        self.settle(generation, key, current, &mut decoded, is_patch)
+            .map_err(|status| status.with_warnings(&warnings))?;
+        let mut object = decoded.value;
+        warnings.extend(metadata::dedup_owners(&mut object));
+        let is_status = writer.subresource.is_some();
+        let mut object = Self::keep_rest(generation, object, &current.value, is_status);
+        self.track(generation, Some(&current.value), &mut object, writer);
+        Ok((object, warnings))
+    }
+
+    /// The object must be the one of the path, and the one that is there.
+    fn settle(
+        &self,
+        generation: &Generation,
+        key: &ObjectKey,
+        current: &Current,
+        decoded: &mut Decoded,
+        is_patch: bool,
+    ) -> Result<(), Status> {
         decode::check_key(&decoded.meta, key)?;
-        decode::settle_namespace(definition, &mut decoded, key.namespace.as_deref())?;
+        decode::settle_namespace(&generation.definition, decoded, key.namespace.as_deref())?;
         let uid = Some(decoded.meta.uid.as_str()).filter(|uid| !uid.is_empty());
         if is_patch {
             // A patch is of the object that is there: to write another uid into it is to change it.
@@ -283,22 +313,8 @@ impl StoredResource {
         } else {
             current.check_uid(self, uid)?;
         }
-        self.check_version(&decoded, current)?;
-        self.refuse_end(generation, &decoded, current)?;
-        let mut object = decoded.value;
-        let mut strict = decoded.duplicates;
-        strict.extend(Self::normalize(generation, &mut object));
-        let mut warnings = if is_patch && options.field_validation == FieldValidation::Strict {
-            refuse_unknown_in_patch(&object, strict)?
-        } else {
-            Self::judge_unknown(generation, options.field_validation, strict)?
-        };
-        warnings.extend(metadata::dedup_owners(&mut object));
-        warnings.extend(decoded.meta.finalizer_warnings(&current.meta.finalizers));
-        let is_status = writer.subresource.is_some();
-        let mut object = Self::keep_rest(generation, object, &current.value, is_status);
-        self.track(generation, Some(&current.value), &mut object, writer);
-        Ok((object, warnings))
+        self.check_version(decoded, current)?;
+        self.refuse_end(generation, decoded, current)
     }
 
     /// The object with all that a request may not write as it was.
