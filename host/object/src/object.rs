@@ -25,7 +25,7 @@ pub struct Object {
     created: Box<str>,
     resource_version: ResourceVersion,
     body: Body,
-    row: RwLock<Option<(Bytes, Arc<Row>)>>,
+    row: RwLock<Option<Box<(Bytes, Arc<Row>)>>>,
     compressed: OnceLock<Box<Compressed>>,
 }
 
@@ -34,8 +34,17 @@ pub struct Object {
 enum Body {
     /// One piece; the range is that of the quoted version.
     Whole(Bytes, Range<usize>),
-    /// Before the version, the quoted version (perhaps with its name), after it.
-    Cut(Rope, Bytes, Rope),
+    /// Apart, for it is the larger: of a source's objects, which are the most, hardly one is so.
+    Cut(Box<Cut>),
+}
+
+/// A text in pieces.
+#[derive(Debug)]
+struct Cut {
+    head: Rope,
+    /// The quoted version, perhaps with its name.
+    version: Bytes,
+    tail: Rope,
 }
 
 /// An object's cells in a Table, without what changes with the time of reading.
@@ -326,7 +335,12 @@ impl Object {
         } else {
             quoted(&version)
         };
-        Ok(Self::new(read, version, Body::Cut(head, piece, tail)))
+        let cut = Box::new(Cut {
+            head,
+            version: piece,
+            tail,
+        });
+        Ok(Self::new(read, version, Body::Cut(cut)))
     }
 
     fn new(read: Read, resource_version: ResourceVersion, body: Body) -> Self {
@@ -350,7 +364,7 @@ impl Object {
                 text.slice(range.clone()),
                 text.slice(range.end..).into(),
             ),
-            Body::Cut(head, old, tail) => (head.clone(), old.clone(), tail.clone()),
+            Body::Cut(cut) => (cut.head.clone(), cut.version.clone(), cut.tail.clone()),
         };
         let piece = if old.is_empty() || old.starts_with(b"\"resourceVersion\"") {
             format!("\"resourceVersion\":\"{version}\",").into()
@@ -363,7 +377,11 @@ impl Object {
             labels: self.labels.clone(),
             created: self.created.clone(),
             resource_version: version,
-            body: Body::Cut(head, piece, tail),
+            body: Body::Cut(Box::new(Cut {
+                head,
+                version: piece,
+                tail,
+            })),
             row: RwLock::default(),
             compressed: OnceLock::new(),
         }
@@ -406,10 +424,10 @@ impl Object {
     pub fn rope(&self) -> Rope {
         match &self.body {
             Body::Whole(text, _) => text.clone().into(),
-            Body::Cut(head, version, tail) => {
-                let mut rope = head.clone();
-                rope.push(version.clone());
-                rope.append(tail);
+            Body::Cut(cut) => {
+                let mut rope = cut.head.clone();
+                rope.push(cut.version.clone());
+                rope.append(&cut.tail);
                 rope
             }
         }
@@ -419,7 +437,7 @@ impl Object {
     pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
         let (head, middle, tail) = match &self.body {
             Body::Whole(text, _) => (&[][..], text, &[][..]),
-            Body::Cut(head, version, tail) => (head.pieces(), version, tail.pieces()),
+            Body::Cut(cut) => (cut.head.pieces(), &cut.version, cut.tail.pieces()),
         };
         head.iter().chain([middle]).chain(tail)
     }
@@ -436,10 +454,10 @@ impl Object {
     pub fn write_to(&self, buffer: &mut BytesMut) {
         match &self.body {
             Body::Whole(text, _) => buffer.extend_from_slice(text),
-            Body::Cut(head, version, tail) => {
-                head.write_to(buffer);
-                buffer.extend_from_slice(version);
-                tail.write_to(buffer);
+            Body::Cut(cut) => {
+                cut.head.write_to(buffer);
+                buffer.extend_from_slice(&cut.version);
+                cut.tail.write_to(buffer);
             }
         }
     }
@@ -448,7 +466,7 @@ impl Object {
     pub fn len(&self) -> usize {
         match &self.body {
             Body::Whole(text, _) => text.len(),
-            Body::Cut(head, version, tail) => head.len() + version.len() + tail.len(),
+            Body::Cut(cut) => cut.head.len() + cut.version.len() + cut.tail.len(),
         }
     }
 
@@ -461,7 +479,7 @@ impl Object {
     /// [`Object::compose`] can say without a copy.
     pub fn same_but_version(&self, other: &Self) -> bool {
         match (&self.body, &other.body) {
-            (Body::Cut(a, _, b), Body::Cut(c, _, d)) => a == c && b == d,
+            (Body::Cut(a), Body::Cut(b)) => a.head == b.head && a.tail == b.tail,
             (Body::Whole(a, r), Body::Whole(b, s)) => {
                 a[..r.start] == b[..s.start] && a[r.end..] == b[s.end..]
             }
@@ -487,11 +505,11 @@ impl Object {
             let same = of.as_ptr() == columns.as_ptr() && of.len() == columns.len();
             same.then(|| row.clone())
         };
-        if let Some(row) = self.row.read().as_ref().and_then(same) {
+        if let Some(row) = self.row.read().as_deref().and_then(same) {
             return row;
         }
         let row = Arc::new(make());
-        *self.row.write() = Some((columns.clone(), row.clone()));
+        *self.row.write() = Some(Box::new((columns.clone(), row.clone())));
         row
     }
 }

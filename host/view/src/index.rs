@@ -9,7 +9,7 @@ use joinery_object::ObjectKey;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct JoinKey {
     pub(crate) namespace: Option<Arc<str>>,
-    pub(crate) key: Box<str>,
+    pub(crate) key: Arc<str>,
 }
 
 /// One side of a relation: from objects to their keys and back.
@@ -35,13 +35,21 @@ impl SideIndex {
         if keys.is_empty() {
             return;
         }
+        // Those of one key share its text.
+        let keys: Box<[JoinKey]> = keys
+            .into_iter()
+            .map(|key| match self.objects.get_key_value(&key) {
+                Some((known, _)) => known.clone(),
+                None => key,
+            })
+            .collect();
         for key in &keys {
             self.objects
                 .entry(key.clone())
                 .or_default()
                 .insert(object.clone());
         }
-        self.keys.insert(object.clone(), keys.into());
+        self.keys.insert(object.clone(), keys);
     }
 
     /// The keys of an object.

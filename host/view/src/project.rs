@@ -69,7 +69,8 @@ impl Projection {
             .map_err(|error| ObjectError::Malformed(error.to_string()))?;
         let mut out = BytesMut::with_capacity(text.len().min(1024));
         self.write(text, &mut out)?;
-        Ok(out.freeze())
+        // Held for as long as the object is: no more than it needs.
+        Ok(Bytes::copy_from_slice(&out))
     }
 
     fn write(&self, text: &str, out: &mut BytesMut) -> Result<(), ObjectError> {
