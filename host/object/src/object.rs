@@ -25,7 +25,7 @@ pub struct Object {
     created: Box<str>,
     resource_version: ResourceVersion,
     body: Body,
-    row: RwLock<Option<Box<(Bytes, Arc<Row>)>>>,
+    row: RwLock<Option<Box<MadeRow>>>,
     compressed: OnceLock<Box<Compressed>>,
 }
 
@@ -46,6 +46,9 @@ struct Cut {
     version: Bytes,
     tail: Rope,
 }
+
+/// A row, with the columns that it was made for.
+type MadeRow = (Bytes, Arc<Row>);
 
 /// An object's cells in a Table, without what changes with the time of reading.
 #[derive(Clone, Debug, Default)]

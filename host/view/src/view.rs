@@ -24,8 +24,8 @@ use crate::replay::{Replayed, replay};
 const KEPT: usize = 256;
 /// So long a change may be under way that upstream has told already.
 const ARRIVAL: Duration = Duration::from_millis(300);
-/// So many watchers at once have upstream asked for the time before this view began.
-const ASKING: usize = 8;
+/// So many watchers at once have upstream asked for the time before this view began. What one of them learns, the others need not ask.
+const ASKING: usize = 2;
 
 /// A view whose sources are read and whose objects are composed, but which serves nothing yet.
 pub struct Prepared(Engine);
@@ -279,6 +279,7 @@ impl View {
         /// The history may lose changes while older ones are fetched.
         const TRIES: usize = 3;
         let mut tried = 0;
+        let mut one_of_few = None;
         loop {
             let (sources, remember, too_old) = {
                 let published = self.published.lock();
@@ -298,8 +299,12 @@ impl View {
             if tried == TRIES || version.covers(&too_old.floor) {
                 return Err(too_old.into());
             }
+            if one_of_few.is_none() {
+                one_of_few = Some(self.asking.acquire().await);
+                // Whoever had it before has perhaps asked for the same.
+                continue;
+            }
             tried += 1;
-            let _one_of_few = self.asking.acquire().await;
             let past = match Past::fetch(&sources, version, &too_old.floor).await {
                 Ok(past) => past,
                 Err(UpstreamError::Expired(_)) => return Err(too_old.into()),
