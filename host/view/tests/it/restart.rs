@@ -1,6 +1,9 @@
 //! A host that begins anew knows of the time before only what upstream remembers.
 
+use std::time::Duration;
+
 use joinery_source::UpstreamError;
+use joinery_source::testing::Verb;
 use joinery_view::ResumeError;
 use serde_json::json;
 
@@ -108,6 +111,54 @@ fn one_who_lists_from_an_older_host_watches_from_a_younger() {
         client.read(&mut watch, 99);
         assert_eq!(client.known(), younger.shown());
         assert_eq!(client.told, ["MODIFIED a/one"]);
+    });
+}
+
+#[test]
+fn all_of_a_namespace_that_went_meanwhile_is_told_however_slow_upstream_is() {
+    run(async {
+        let upstream = upstream([0, 0, 0]);
+        for name in ["one", "two"] {
+            upstream.put(&tasks(), task("a", name, json!({})));
+            upstream.put(&events(), event("a", name, &uid("a", name), json!({})));
+        }
+        let first = host(&upstream).await;
+        let mut client = Client::list(&first.view);
+        drop(first);
+        for name in ["one", "two"] {
+            upstream.delete(&events(), &key("a", name));
+            upstream.delete(&tasks(), &key("a", name));
+        }
+        let second = host(&upstream).await;
+        second.upstream.slow_down(Duration::from_secs(9));
+        let mut watch = client.watch(&second.view).await.unwrap();
+        client.read(&mut watch, 99);
+        assert_eq!(client.known(), []);
+    });
+}
+
+#[test]
+fn of_many_who_come_back_together_few_have_upstream_asked() {
+    run(async {
+        let upstream = upstream([0, 0, 0]);
+        upstream.put(&tasks(), task("a", "one", json!({})));
+        upstream.put(&events(), event("a", "e", &uid("a", "one"), json!({})));
+        let first = host(&upstream).await;
+        let client = Client::list(&first.view);
+        drop(first);
+        upstream.put(&tasks(), task("a", "one", json!({"n": 1})));
+        let second = host(&upstream).await;
+        second.upstream.forget_requests();
+        let come_back = (0..50).map(|_| client.watch(&second.view));
+        for watch in futures::future::join_all(come_back).await {
+            let mut client = client.clone();
+            client.read(&mut watch.unwrap(), 99);
+            assert_eq!(client.known(), second.shown());
+        }
+        let asked = second.upstream.requests();
+        let watches = asked.iter().filter(|request| request.verb == Verb::Watch);
+        // Two at once, of each of the two sources at most.
+        assert!(watches.count() <= 4, "{asked:?}");
     });
 }
 
