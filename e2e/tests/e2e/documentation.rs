@@ -87,3 +87,20 @@ fn what_needs_a_control_plane_stands_in_its_folder() {
         .collect();
     assert!(elsewhere.is_empty(), "{elsewhere:?}");
 }
+
+/// Cargo refuses a workspace of which a member is missing, whatever of it is built.
+#[test]
+fn the_image_is_built_with_every_member_of_the_workspace() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let dockerfile = fs::read_to_string(root.join("deploy/Dockerfile")).unwrap();
+    let workspace = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let members = workspace.split_once("members = [").unwrap().1;
+    let members = members.split_once(']').unwrap().0;
+    let names: Vec<&str> = members.split('"').skip(1).step_by(2).collect();
+    assert!(names.len() > 10, "{names:?}");
+    for name in names {
+        let folder = name.split('/').next().unwrap();
+        let line = format!("COPY {folder} ./{folder}");
+        assert!(dockerfile.lines().any(|copied| copied == line), "{line}");
+    }
+}

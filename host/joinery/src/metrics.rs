@@ -67,7 +67,7 @@ impl Collector for PluginMetrics {
         gauge(
             &mut encoder,
             "joinery_plugin_refused",
-            "Whether the plugin's newest file was refused, while an older generation may serve",
+            "Whether the plugin's newest version was refused, while an older generation may serve",
             plugins
                 .iter()
                 .map(|p| (vec![plugin(&p.name)], p.refused().into()))
@@ -170,7 +170,7 @@ impl Collector for PluginMetrics {
         gauge(
             &mut encoder,
             "joinery_view_suspended",
-            "Whether a view is read live and cannot be watched, because a source is larger than --max-source-bytes",
+            "Whether a view is read live and cannot be watched, because one of its sources was let go, of all that are together larger than --max-source-bytes",
             views()
                 .map(|(view, _)| (resource(view), view.suspended.into()))
                 .collect(),

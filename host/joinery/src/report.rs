@@ -234,7 +234,7 @@ fn sources(serving: &ServingReport) -> Option<Condition> {
     }
     if let Some(view) = serving.resources.iter().find(|view| view.suspended) {
         let message = format!(
-            "{} is read live and cannot be watched: a source is larger than --max-source-bytes",
+            "{} is read live and cannot be watched: its sources and others are together larger than --max-source-bytes",
             view.gvr.group_resource()
         );
         return Some(Condition::new(

@@ -30,6 +30,10 @@ const READY_POLL: Duration = Duration::from_millis(20);
 pub(crate) async fn run(options: Standalone, stop: CancellationToken) -> Result<()> {
     // Only the administrator reaches it, and there is nothing behind it.
     let policy = options.common.policy.read(Grants::everything())?;
+    // The kubeconfig may go there too.
+    let data_dir = &options.common.data_dir;
+    let made = tokio::fs::create_dir_all(data_dir).await;
+    made.with_context(|| format!("cannot make the data folder {}", data_dir.display()))?;
     check_private(&options.kubeconfig)?;
     let identity = Identity::ensure(&options.common.data_dir.join("identity"))?;
     let store = open_store(&options.common)?;

@@ -16,6 +16,8 @@ pub const URL_BOUND: usize = 8 * 1024;
 /// Above so many requests for one relation it is cheaper to read the whole source and keep what is related: without a watch cache, as
 /// for Events, kube-apiserver reads all of them from etcd for each request, whatever it selects.
 const MOST_CHUNKS: usize = 4;
+/// Above so many objects by name, likewise.
+const MOST_NAMES: usize = 16;
 /// Requests under way at once for one relation.
 const AT_ONCE: usize = 4;
 /// A busy plugin is asked so often before the request fails with 429.
@@ -223,7 +225,12 @@ impl Asked<'_> {
             }
             match self.join.query(self.relation, chunk.clone()).await? {
                 Selection::All => return Ok(everything()),
-                Selection::Names(more) => names.extend(more),
+                Selection::Names(more) => {
+                    names.extend(more);
+                    if names.len() > MOST_NAMES {
+                        return Ok(everything());
+                    }
+                }
                 Selection::Selector {
                     label_selector,
                     field_selector,
@@ -278,10 +285,15 @@ impl Asked<'_> {
             whole.position = whole.position.min(page.position);
             whole.items.extend(page.items);
         }
-        for name in names {
+        let named = names
+            .into_iter()
+            .map(|name| async move { get(source, upstream, &name).await }.boxed())
+            .collect::<Vec<_>>();
+        let mut named = stream::iter(named).buffered(AT_ONCE);
+        while let Some(found) = named.try_next().await? {
             // One object tells its own version, which may be long past, and not the source's.
             whole.position = whole.position.min(known);
-            whole.items.extend(get(source, upstream, &name).await?);
+            whole.items.extend(found);
         }
         Ok(whole)
     }
