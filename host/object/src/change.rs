@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::{BufMut, Bytes, BytesMut};
 use smallvec::SmallVec;
 
-use crate::key::ObjectKey;
+use crate::key::{ObjectKey, Scope};
 use crate::object::Object;
 use crate::resource_version::ResourceVersion;
 use crate::status::Status;
@@ -193,13 +193,10 @@ impl Change {
         self.new.as_ref().or(self.old.as_ref()).map(|o| o.key())
     }
 
-    /// Whether it is of an object in this namespace, or there is no saying. None: whatever the namespace. What a watcher of one namespace
-    /// is told to be gone, for it may have been there in between, must not be another's.
-    pub fn is_in(&self, namespace: Option<&str>) -> bool {
-        namespace.is_none()
-            || self
-                .key()
-                .is_none_or(|key| key.namespace.as_deref() == namespace)
+    /// Whether it is of an object in this scope, or there is no saying. What a watcher is told to be gone, for it may have been there in
+    /// between, must not be what he never asked for.
+    pub fn is_in(&self, scope: &Scope) -> bool {
+        self.key().is_none_or(|key| scope.has(key))
     }
 
     /// Whether one who has seen `version` lacks this change.
@@ -237,7 +234,15 @@ impl Change {
                 };
                 Some((kind, new.clone()))
             }
-            (true, None) => self.deleted_object().map(|gone| (EventType::Deleted, gone)),
+            (true, None) => {
+                let old = self.old.as_ref()?;
+                let gone = if selects(old) {
+                    self.deleted_object()?
+                } else {
+                    Arc::new(old.tombstone(self.position.clone()))
+                };
+                Some((EventType::Deleted, gone))
+            }
             (false, None) => None,
         }
     }
@@ -285,8 +290,9 @@ impl Change {
     }
 
     pub(crate) fn weight(&self) -> usize {
-        // A new state shares nothing with the next one in the worst case.
-        self.new.as_ref().map_or(0, |o| o.len()) + 256
+        // A new state shares nothing with the next one in the worst case; one that is gone is held by nobody else.
+        let held = self.new.as_ref().or(self.old.as_ref());
+        held.map_or(0, |o| o.len()) + 256
     }
 }
 
@@ -352,6 +358,35 @@ mod tests {
         );
         assert_eq!(change.event(|_| true).unwrap().0, EventType::Modified);
         assert!(change.event(|_| false).is_none());
+    }
+
+    #[test]
+    fn who_may_have_had_what_he_does_not_select_is_told_its_name_and_no_more() {
+        let text = r#"{"apiVersion":"v1","kind":"T","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"8"},"spec":{"secret":1}}"#;
+        let old = Arc::new(Object::parse(text.into()).unwrap());
+        let gone = Change::new(ResourceVersion::single(9), &[9], Some(old), None).merged();
+        let (kind, told) = gone.event_again(|_| false).unwrap();
+        assert_eq!(kind, EventType::Deleted);
+        assert_eq!(
+            told.bytes(),
+            r#"{"apiVersion":"v1","kind":"T","metadata":{"name":"a","namespace":"n","resourceVersion":"9"}}"#
+        );
+        assert_eq!(
+            told.at(ResourceVersion::single(10)).resource_version(),
+            &ResourceVersion::single(10)
+        );
+        let scope = |namespace: Option<&str>, name: Option<&str>| Scope {
+            namespace: namespace.map(Into::into),
+            name: name.map(Into::into),
+        };
+        assert!(gone.is_in(&Scope::default()) && gone.is_in(&scope(Some("n"), Some("a"))));
+        assert!(!gone.is_in(&scope(Some("m"), None)) && !gone.is_in(&scope(None, Some("b"))));
+    }
+
+    #[test]
+    fn what_is_gone_weighs_what_it_was() {
+        let gone = Change::new(ResourceVersion::single(9), &[9], Some(object("a", 8)), None);
+        assert_eq!(gone.weight(), object("a", 8).len() + 256);
     }
 
     #[test]

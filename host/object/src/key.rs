@@ -104,6 +104,23 @@ impl ObjectKey {
     }
 }
 
+/// What a request can be about, as far as the keys of objects tell. Empty: everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// The one namespace.
+    pub namespace: Option<Arc<str>>,
+    /// The one name.
+    pub name: Option<Arc<str>>,
+}
+
+impl Scope {
+    /// Whether an object of this key can be meant.
+    pub fn has(&self, key: &ObjectKey) -> bool {
+        (self.namespace.is_none() || self.namespace == key.namespace)
+            && self.name.as_ref().is_none_or(|name| *name == key.name)
+    }
+}
+
 /// Why something cannot be a segment of a path, and so neither a name nor a namespace. None: it can be.
 ///
 /// Follows `IsValidPathSegmentName` of k8s.io/apimachinery/pkg/api/validation/path.

@@ -17,7 +17,7 @@ mod status;
 pub use canonical::{Members, canonical, write_string};
 pub use change::{Change, EventType, frame};
 pub use history::{Bounds, Follower, History, TooOld};
-pub use key::{GroupVersionResource, ObjectKey, not_a_path_segment};
+pub use key::{GroupVersionResource, ObjectKey, Scope, not_a_path_segment};
 pub use object::{Compressed, Insert, Object, ObjectError, Row};
 pub use options::{
     CreateOptions, DeleteOptions, FieldValidation, ListOptions, PatchOptions, Preconditions,

@@ -9,6 +9,7 @@ use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::canonical::write_string;
 use crate::key::ObjectKey;
 use crate::resource_version::ResourceVersion;
 use crate::rope::Rope;
@@ -388,6 +389,44 @@ impl Object {
             row: RwLock::default(),
             compressed: OnceLock::new(),
         }
+    }
+
+    /// What is told to be gone to one who may have had it, and may not see what it was: its kind and its key.
+    pub fn tombstone(&self, version: ResourceVersion) -> Self {
+        let text = self.bytes();
+        // It could be read when it was made.
+        let (api_version, kind) = serde_json::from_slice::<Outer<'_>>(&text)
+            .map(|outer| (outer.api_version, outer.kind))
+            .unwrap_or_default();
+        Self::bare(&api_version, &kind, &self.key, version)
+    }
+
+    /// An object of which nothing is known but its kind and its key.
+    pub fn bare(api_version: &str, kind: &str, key: &ObjectKey, version: ResourceVersion) -> Self {
+        let mut text = BytesMut::new();
+        let mut member = |before: &[u8], value: &str| {
+            text.extend_from_slice(before);
+            write_string(&mut text, value);
+        };
+        member(b"{\"apiVersion\":", api_version);
+        member(b",\"kind\":", kind);
+        member(b",\"metadata\":{\"name\":", &key.name);
+        if let Some(namespace) = &key.namespace {
+            member(b",\"namespace\":", namespace);
+        }
+        text.extend_from_slice(b",\"resourceVersion\":");
+        let start = text.len();
+        text.extend_from_slice(&quoted(&version));
+        let range = start..text.len();
+        text.extend_from_slice(b"}}");
+        let read = Read {
+            key: key.clone(),
+            uid: Box::default(),
+            labels: Box::default(),
+            created: Box::default(),
+            version: range.clone(),
+        };
+        Self::new(read, version, Body::Whole(text.freeze(), range))
     }
 
     /// Namespace and name.

@@ -69,7 +69,12 @@ impl Observed {
         }
     }
 
-    /// To be taken before a reading begins.
+    /// Nobody sees more of it: who watches is told to list again.
+    pub(crate) fn end(&self) {
+        self.history.end();
+    }
+
+    /// To be taken before a reading begins, and after a write has ended: what was read before that is older.
     pub(crate) fn ticket(&self) -> Ticket {
         let mut state = self.state.lock();
         state.ticket += 1;

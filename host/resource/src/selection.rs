@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use joinery_object::{FieldSelector, LabelSelector, ListOptions, Object, ObjectKey, Status};
+use joinery_object::{FieldSelector, LabelSelector, ListOptions, Object, ObjectKey, Scope, Status};
 
 use crate::fields::{self, Fields};
 
@@ -55,9 +55,13 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// The one namespace that is meant; none: all, or there are none.
-    pub(crate) fn namespace(&self) -> Option<&str> {
-        self.namespace.as_deref()
+    /// As far as keys tell.
+    pub(crate) fn scope(&self) -> Scope {
+        let name = self.fields.requires_exact_match("metadata.name");
+        Scope {
+            namespace: self.namespace.clone(),
+            name: name.map(Into::into),
+        }
     }
 
     /// Whether the object is meant.

@@ -74,6 +74,13 @@ pub struct ServedResource {
     poller: Mutex<Weak<Poller>>,
 }
 
+impl Drop for ServedResource {
+    fn drop(&mut self) {
+        // As long as somebody watches, the plugin would be asked; and the resource may come again as another.
+        self.shared.observed.end();
+    }
+}
+
 struct Shared {
     current: ArcSwap<Current>,
     observed: Observed,

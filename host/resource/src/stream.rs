@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 use joinery_object::{
-    Change, EventType, Follower, ListOptions, Object, ResourceVersion, Status, TooOld,
+    Change, EventType, Follower, ListOptions, Object, ResourceVersion, Scope, Status, TooOld,
 };
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
@@ -91,7 +91,7 @@ struct State<S> {
     position: ResourceVersion,
     selects: S,
     settling: Option<Settling>,
-    namespace: Option<Arc<str>>,
+    scope: Scope,
     bookmarks: Option<Bookmarks>,
     over: bool,
 }
@@ -143,13 +143,14 @@ pub fn follow<S>(
 where
     S: Fn(&Object) -> bool + Send + Sync + 'static,
 {
-    follow_settling(None, None, head, position, follower, selects, options)
+    let scope = Scope::default();
+    follow_settling(None, scope, head, position, follower, selects, options)
 }
 
-/// As [`follow`], of a view, for one who may have come with a version, and of one namespace, or of all.
+/// As [`follow`], of a view, for one who may have come with a version, and of what is in this scope.
 pub(crate) fn follow_settling<S>(
     settling: Option<Settling>,
-    namespace: Option<Arc<str>>,
+    scope: Scope,
     head: Vec<WatchItem>,
     position: ResourceVersion,
     follower: Follower,
@@ -165,7 +166,7 @@ where
         position,
         selects,
         settling,
-        namespace,
+        scope,
         bookmarks: options
             .allow_watch_bookmarks
             .then(|| Bookmarks::new(options.timeout_seconds)),
@@ -199,7 +200,7 @@ where
                         };
                         let items: Vec<_> = changes
                             .iter()
-                            .filter(|change| change.is_in(state.namespace.as_deref()))
+                            .filter(|change| change.is_in(&state.scope))
                             .filter_map(tell)
                             .collect();
                         state.head = items.into_iter();

@@ -240,7 +240,7 @@ async fn resume(
     options: &ListOptions,
 ) -> Result<Watch, Status> {
     let resumed = match view
-        .resume(version, selection.namespace(), |object| {
+        .resume(version, &selection.scope(), |object| {
             selection.matches(object)
         })
         .await
@@ -255,7 +255,7 @@ async fn resume(
     let head = resumed.events.into_iter().map(WatchItem::from).collect();
     Ok(follow_settling(
         Some(Settling::new(resumed.elsewhere)),
-        selection.namespace().map(Into::into),
+        selection.scope(),
         head,
         resumed.version,
         resumed.follower,
@@ -402,6 +402,9 @@ impl Resource for ViewResource {
         }
         self.wait_for(asked).await?;
         let (snapshot, follower) = self.view.subscribe();
+        if snapshot.suspended {
+            return Err(not_held());
+        }
         let mut head = Vec::new();
         if initial {
             head = added(selection.of(&snapshot.objects, None).cloned());
@@ -414,7 +417,7 @@ impl Resource for ViewResource {
         }
         let watch = follow_settling(
             None,
-            selection.namespace().map(Into::into),
+            selection.scope(),
             head,
             snapshot.version,
             follower,

@@ -341,6 +341,8 @@ impl Shared {
     ) {
         let mut guard = self.content.lock();
         match guard.as_mut() {
+            // It had to let go since the last page came: what was listed must not be held after all.
+            None if self.is_too_large() => return,
             None => {
                 // Its bytes were counted page by page; what came twice is held once.
                 let bytes = listed.values().map(|object| object.len()).sum();

@@ -28,6 +28,9 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 /// So long a page of a list may take.
 pub(crate) const PAGE_ANSWER: Duration = Duration::from_secs(60);
 
+/// A new stream tells what there is to tell within this time, as a rule.
+const QUIET: Duration = Duration::from_secs(1);
+
 /// Between lists that are made only because a reader wants to know that nothing is missing.
 const LIST_PERIOD: Duration = Duration::from_secs(5);
 
@@ -87,11 +90,17 @@ async fn fill(shared: &Shared) {
                     }
                 },
                 () = wanted(shared, listed + LIST_PERIOD) => {
-                    (list_again, whole) = (true, true);
+                    list_again = true;
+                    // The stream may trail, for all that is known.
+                    whole = is_quiet(shared).await;
                     continue;
                 }
             }
         };
+        if list_again && result.is_err() {
+            // Until the next one anything may happen.
+            whole = false;
+        }
         match result {
             Ok(()) if list_again => list_again = false,
             Ok(()) if started.elapsed() >= SHORTEST_STREAM => wait = SHORTEST_WAIT,
@@ -188,6 +197,28 @@ async fn wanted(shared: &Shared, not_before: Instant) {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// Whether a new stream has nothing to tell of what came after the last message. Not even a new one knows more than upstream has
+/// told it within [`QUIET`]; but it is not held up by whatever holds up the old one.
+async fn is_quiet(shared: &Shared) -> bool {
+    let query = shared.spec.query();
+    let stream = shared
+        .upstream
+        .watch(&shared.spec.gvr, &query, shared.position());
+    let Ok(mut events) = within(ANSWER, stream).await else {
+        return false;
+    };
+    let quiet = async {
+        loop {
+            match events.next().await {
+                Some(Ok(UpstreamEvent::Bookmark(_))) => {}
+                // Something came, or the stream went.
+                _ => return,
+            }
+        }
+    };
+    timeout(QUIET, quiet).await.is_err()
 }
 
 /// A small question to which a living upstream has an answer: its position.

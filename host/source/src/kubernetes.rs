@@ -355,8 +355,9 @@ impl Upstream for KubernetesUpstream {
                 }
                 match chunks.try_next().await? {
                     Some(chunk) => rest.extend_from_slice(&chunk),
-                    // What is left is half a line: the connection broke off.
-                    None => return Ok(None),
+                    None if rest.is_empty() => return Ok(None),
+                    // What is left is half a line.
+                    None => return Err(UpstreamError::Unreachable("a watch broke off".to_owned())),
                 }
             }
         });

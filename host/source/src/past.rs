@@ -38,7 +38,7 @@ impl SourceCache {
         let (mut events, before) = futures::future::try_join(opening, before).await?;
         // One that takes long to list takes long to tell.
         let quiet = QUIET.max(asked.elapsed()).min(SLOW);
-        let mut expected = Expected::new(self, &before, after, to).ok_or_else(silent)?;
+        let mut expected = Expected::new(self, &before, after).ok_or_else(silent)?;
         let mut changes = Vec::new();
         loop {
             let complete = expected.is_empty();
@@ -74,8 +74,8 @@ impl SourceCache {
 
 /// What upstream must still tell, unless it tells of something later: silence means nothing before that.
 struct Expected {
-    /// Up to here something changed that is still there.
     seen: u64,
+    /// Of what is there now. It may have changed before too, and that is told earlier.
     last_changed: u64,
     /// They were there, and are gone.
     gone: HashSet<ObjectKey>,
@@ -83,12 +83,12 @@ struct Expected {
 
 impl Expected {
     /// From the keys that there were `before`. None while the source holds nothing to compare them with.
-    fn new(source: &SourceCache, before: &[ObjectKey], after: u64, to: u64) -> Option<Self> {
+    fn new(source: &SourceCache, before: &[ObjectKey], after: u64) -> Option<Self> {
         let now = source.objects()?;
         let changed = now
             .values()
             .map(|object| object.resource_version().position(0))
-            .filter(|position| *position > after && *position <= to);
+            .filter(|position| *position > after);
         let gone = before.iter().filter(|key| !now.contains_key(*key));
         Some(Self {
             seen: after,

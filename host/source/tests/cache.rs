@@ -325,6 +325,51 @@ async fn a_past_of_which_nothing_is_left_is_waited_for_where_upstream_is_slow() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_changed_in_the_past_and_again_since_is_waited_for_too() {
+    let upstream = upstream();
+    upstream.put(&gvr(), event("one", "x"));
+    upstream.put(&gvr(), event("two", "x"));
+    let before = upstream.revision(&gvr());
+    upstream.put(&gvr(), event("one", "x"));
+    upstream.delete(&gvr(), &key("two"));
+    upstream.pass(&gvr(), 1);
+    let cache = start(&upstream, spec("of=x", false)).await;
+    let floor = cache.position();
+    upstream.put(&gvr(), event("one", "x"));
+    upstream.put(&gvr(), event("two", "x"));
+    reached(&cache, &upstream).await;
+    upstream.slow_down(Duration::from_secs(9));
+    let past = cache.past(before, floor).await.unwrap();
+    let told = past
+        .iter()
+        .map(|(kind, object)| (*kind, &*object.key().name));
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [(EventType::Modified, "one"), (EventType::Deleted, "two")]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_wanted_while_the_stream_trails_leaves_a_hole() {
+    let upstream = upstream();
+    let cache = start(&upstream, spec("", false)).await;
+    let (_, _, mut follower) = cache.subscribe().unwrap();
+    upstream.hold(&gvr());
+    upstream.put(&gvr(), event("brief", "x"));
+    upstream.delete(&gvr(), &key("brief"));
+    sleep(Duration::from_secs(10)).await;
+    let wanted = upstream.revision(&gvr());
+    assert!(cache.position() < wanted);
+    cache.catch_up(wanted).await;
+    reached(&cache, &upstream).await;
+    let (changes, _) = follower.take().unwrap();
+    assert!(
+        changes.iter().any(|change| change.is_hole()),
+        "it came and went, and nobody here was told"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_largest_cache_lets_go_when_the_bound_is_passed_and_comes_back_when_it_fits() {
     let upstream = upstream();
     for number in 0..10 {

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::{BufMut, BytesMut};
-use joinery_object::{Insert, Object, ObjectKey, ResourceVersion, Status, write_string};
+use joinery_object::{Insert, Object, ObjectKey, ResourceVersion, Status};
 
 use crate::call::{CALL_BYTES, bisect};
 use crate::join::{Composed, JoinError, ViewSpec};
@@ -17,22 +16,9 @@ pub(crate) fn tombstone(
     spec: &ViewSpec,
     key: &ObjectKey,
     version: &ResourceVersion,
-) -> Option<Arc<Object>> {
-    let mut text = BytesMut::new();
-    let mut member = |before: &[u8], value: &str| {
-        text.put_slice(before);
-        write_string(&mut text, value);
-    };
-    member(b"{\"apiVersion\":", &spec.resource.api_version());
-    member(b",\"kind\":", &spec.kind);
-    member(b",\"metadata\":{\"name\":", &key.name);
-    if let Some(namespace) = &key.namespace {
-        member(b",\"namespace\":", namespace);
-    }
-    text.put_slice(b"}}");
-    // It is JSON and has a name, so there is an object.
-    let object = Object::parse_at(text.freeze(), version.clone()).ok()?;
-    Some(Arc::new(object))
+) -> Arc<Object> {
+    let api_version = spec.resource.api_version();
+    Arc::new(Object::bare(&api_version, &spec.kind, key, version.clone()))
 }
 
 /// Composes the objects of these primaries, each at its version. A primary that is gone has no object.

@@ -99,6 +99,8 @@ pub(crate) struct Engine {
     sources: Vec<Arc<SourceCache>>,
     /// None while a source is too large to be held.
     followers: Vec<Follower>,
+    /// A source has let go of its objects, and the end of its history has been met already: nothing more wakes.
+    lost: bool,
     pub(crate) content: Content,
 }
 
@@ -120,6 +122,7 @@ impl Engine {
         Self {
             joined: Joined::new(join, Patience::Endless),
             followers: Vec::new(),
+            lost: false,
             content: Content {
                 positions: vec![0; sources.len()],
                 ..Content::default()
@@ -188,6 +191,7 @@ impl Engine {
             joined,
             sources,
             followers,
+            lost: false,
             content,
         }
     }
@@ -208,6 +212,9 @@ impl Engine {
 
     /// Waits until a source has something new, or has let go of its objects.
     pub(crate) async fn ready(&mut self) -> News {
+        if self.lost {
+            return News::Lost;
+        }
         let lost = select_all(self.sources.iter().map(|source| source.lost().boxed()));
         let changed = select_all(
             self.followers
@@ -244,6 +251,7 @@ impl Engine {
     /// The source has forgotten changes that this view has not seen yet: compares all objects instead.
     fn catch_up(&mut self, source: usize, batch: &mut Batch) {
         let Some((objects, position, follower)) = self.sources[source].subscribe() else {
+            self.lost = true;
             return;
         };
         self.followers[source] = follower;
@@ -374,7 +382,7 @@ impl Engine {
 /// There was no object here before, and there is none now: news only to one who saw one elsewhere.
 fn unseen(join: &SharedJoin, key: &ObjectKey, version: &ResourceVersion, causes: &[u64]) -> Change {
     let old = tombstone(join.spec(), key, version);
-    Change::new(version.clone(), causes, old, None)
+    Change::new(version.clone(), causes, Some(old), None)
         .merged()
         .silent()
 }

@@ -329,7 +329,11 @@ async fn list_all(
     query: &Query,
 ) -> Result<Page, UpstreamError> {
     match upstream.list(&source.gvr, query).await {
-        Err(UpstreamError::NoSuchResource(_)) if source.optional => Ok(Page::default()),
+        // It says nothing of a position: what is known of it stands.
+        Err(UpstreamError::NoSuchResource(_)) if source.optional => Ok(Page {
+            position: u64::MAX,
+            ..Page::default()
+        }),
         other => other,
     }
 }

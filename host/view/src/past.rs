@@ -147,7 +147,7 @@ impl Past {
                 let old = match &now {
                     Some(now) if !made => Some(now.clone()),
                     None if last_seen.contains_key(&key) => last_seen.get(&key).cloned(),
-                    _ => tombstone(engine.join().spec(), &key, &version),
+                    _ => Some(tombstone(engine.join().spec(), &key, &version)),
                 };
                 let new = now.map(|now| Arc::new(now.at(claim.after.clone())));
                 let change = Change::new(claim.after, &self.floor, old, new).merged();

@@ -91,10 +91,15 @@ pub(crate) fn replay(
                 tell(EventType::Modified, new, &seen);
             }
             (Some(old), Some(new)) => {
-                if !first.is_merged() {
+                if !first.is_merged() && selects(old) {
                     tell(EventType::Deleted, old, &unchanged);
                 }
                 tell(EventType::Added, new, &seen);
+            }
+            // He may have had it while it was selected, and may not see what it is now.
+            (Some(old), None) if !selects(old) => {
+                let gone = Arc::new(old.tombstone(seen.clone()));
+                tell(EventType::Deleted, &gone, &seen);
             }
             (Some(old), None) => match latest.failure() {
                 Some(failure) => events.push(Replayed::Failure(failure.clone())),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use imbl::OrdMap;
 use joinery_object::{
-    Bounds, Change, Follower, History, Object, ObjectKey, ResourceVersion, Status, TooOld,
+    Bounds, Change, Follower, History, Object, ObjectKey, ResourceVersion, Scope, Status, TooOld,
 };
 use joinery_source::{SourceCache, UpstreamError};
 use parking_lot::Mutex;
@@ -52,6 +52,8 @@ pub struct ViewSnapshot {
     pub failures: OrdMap<ObjectKey, Status>,
     /// All changes of the sources up to here are in it.
     pub version: ResourceVersion,
+    /// Nothing is held, see [`View::suspended`]: that there are no objects says nothing.
+    pub suspended: bool,
 }
 
 /// What a watch from an earlier version begins with.
@@ -105,11 +107,11 @@ impl Published {
     fn since(
         &self,
         version: &ResourceVersion,
-        namespace: Option<&str>,
+        scope: &Scope,
         selects: impl Fn(&Object) -> bool,
     ) -> Result<Resumed, TooOld> {
         let (mut missed, follower) = self.history.since(version)?;
-        missed.retain(|change| change.is_in(namespace));
+        missed.retain(|change| change.is_in(scope));
         let passed = self.history.passed(version);
         Ok(Resumed {
             events: replay(version, &self.quiet_after(version), passed, missed, selects),
@@ -134,6 +136,7 @@ impl Published {
             objects: self.content.objects.clone(),
             failures: self.content.failures.clone(),
             version: self.content.version(),
+            suspended: self.suspended,
         }
     }
 }
@@ -180,6 +183,8 @@ impl View {
     /// MODIFIED where its bytes differ. With other sources than before, the history begins anew and watchers get 410.
     pub async fn replace(&self, prepared: Prepared) {
         let mut engine = prepared.0;
+        // What the comparison of both contents does not tell: what came and went, and what was not seen.
+        let mut passed = Vec::new();
         loop {
             // Without going back: the new logic must have seen all that the old one has shown.
             let behind = {
@@ -196,7 +201,9 @@ impl View {
                     .covers(&published.content.version());
                 let same = same && !published.suspended && !engine.is_suspended();
                 if !same || covers {
-                    exchange(&mut published, &engine, same);
+                    let shown = published.content.version();
+                    passed.retain(|change: &Arc<Change>| change.is_news_at(&shown));
+                    exchange(&mut published, &engine, same, passed);
                     let (remember, asked) = mpsc::channel(ASKING);
                     published.remember = remember;
                     let generation = published.generation;
@@ -207,13 +214,20 @@ impl View {
                 }
                 engine.take()
             };
-            engine.advance(behind).await;
+            let changes = engine.advance(behind).await.into_iter();
+            passed.extend(changes.filter(|change| change.is_hole() || change.is_silent()));
         }
     }
 
     /// The logic that composes now.
     pub fn join(&self) -> SharedJoin {
         self.published.lock().join.clone()
+    }
+
+    /// The logic that composes now, and how far its sources are known to be past. The positions are of its sources.
+    pub fn join_and_version(&self) -> (SharedJoin, ResourceVersion) {
+        let published = self.published.lock();
+        (published.join.clone(), published.content.version())
     }
 
     /// How long the last changes took from their arrival until they could be read.
@@ -265,7 +279,7 @@ impl View {
         timeout(patience - ARRIVAL, reached).await.unwrap_or(false)
     }
 
-    /// What one who has seen `version` lacks of a namespace (none: of all), and all that comes after. What is older than this view is asked of
+    /// What one who has seen `version` lacks of this scope, and all that comes after. What is older than this view is asked of
     /// upstream.
     ///
     /// # Errors
@@ -273,7 +287,7 @@ impl View {
     pub async fn resume(
         &self,
         version: &ResourceVersion,
-        namespace: Option<&str>,
+        scope: &Scope,
         selects: impl Fn(&Object) -> bool,
     ) -> Result<Resumed, ResumeError> {
         /// The history may lose changes while older ones are fetched.
@@ -286,7 +300,7 @@ impl View {
                 if published.suspended {
                     return Err(ResumeError::Suspended);
                 }
-                match published.since(version, namespace, &selects) {
+                match published.since(version, scope, &selects) {
                     Ok(resumed) => return Ok(resumed),
                     Err(too_old) => (
                         published.sources.clone(),
@@ -345,11 +359,18 @@ impl View {
 }
 
 /// Publishes another engine's content in the place of what was there.
-fn exchange(published: &mut Published, engine: &Engine, same_sources: bool) {
+///
+/// With the same sources, `passed` is told before what is different.
+fn exchange(
+    published: &mut Published,
+    engine: &Engine,
+    same_sources: bool,
+    mut passed: Vec<Arc<Change>>,
+) {
     let version = engine.content.version();
     if same_sources {
-        let changes = differences(&published.content, &engine.content);
-        published.history.append(changes, version);
+        passed.extend(differences(&published.content, &engine.content));
+        published.history.append(passed, version);
     } else {
         published.history.end();
         published.history = Arc::new(History::new(version, Bounds::default()));
@@ -397,7 +418,7 @@ async fn run(
         let mut published = published.lock();
         let current = published.generation == *generation;
         if current {
-            exchange(&mut published, engine, false);
+            exchange(&mut published, engine, false, Vec::new());
             *generation = published.generation;
         }
         current
@@ -449,11 +470,18 @@ async fn run(
                     }
                     published.history.clone()
                 };
-                // Only this task appends, so the history stands still meanwhile.
-                if let Some(past) = past.up_to(&history.floor())
+                let floor = history.floor();
+                if let Some(past) = past.up_to(&floor)
                     && let Ok(changes) = past.changes(&engine, &history).await
                 {
-                    history.prepend(changes, past.from());
+                    // The logic may have been exchanged meanwhile, and then others append.
+                    let published = published.lock();
+                    if published.generation != generation {
+                        return;
+                    }
+                    if history.floor() == floor {
+                        history.prepend(changes, past.from());
+                    }
                 }
                 let _ = done.send(());
             }

@@ -17,6 +17,8 @@ struct Texts {
     texts: Mutex<BTreeMap<String, (String, u64)>>,
     lists: AtomicUsize,
     fails: AtomicBool,
+    /// A write has ended this long after it was asked for.
+    takes: Mutex<Duration>,
     kind: Option<&'static str>,
 }
 
@@ -83,6 +85,8 @@ impl Serve for Texts {
         if self.texts.lock().contains_key(name) {
             return Err(Status::already_exists(&gvr(), name));
         }
+        let takes = *self.takes.lock();
+        tokio::time::sleep(takes).await;
         Ok(self.put(name, object["spec"]["text"].as_str().unwrap()))
     }
 
@@ -97,6 +101,8 @@ impl Serve for Texts {
         if etag.is_some_and(|etag| etag != revision) {
             return Err(Status::modified(&gvr(), &name));
         }
+        let takes = *self.takes.lock();
+        tokio::time::sleep(takes).await;
         let object: Value = serde_json::from_slice(&object).unwrap();
         Ok(self.put(&name, object["spec"]["text"].as_str().unwrap()))
     }
@@ -224,6 +230,52 @@ async fn a_watch_ends_when_the_lists_have_failed_for_some_time() {
     texts.fails.store(true, Ordering::Relaxed);
     assert_eq!(next(&mut watch).await, "ERROR 503");
     assert!(watch.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_read_while_the_plugin_writes_is_older_than_what_it_wrote() {
+    let (texts, resource) = served(Texts::default());
+    *texts.takes.lock() = Duration::from_secs(2);
+    let reads = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        _ = resource.get(&host(), &key("a"), None).await;
+        list(&resource).await
+    };
+    let (created, listed) = tokio::join!(create(&resource, "a", "1"), reads);
+    assert_eq!(listed, [""; 0]);
+    let created = created.unwrap().object;
+    assert!(
+        created.bytes().ends_with(br#""spec":{"text":"1"}}"#),
+        "{created:?}"
+    );
+
+    let body = json!({"apiVersion": "t.example.com/v1", "kind": "Text", "metadata": {"name": "a"}, "spec": {"text": "2"}});
+    let (key, caller, options) = (key("a"), host(), WriteOptions::default());
+    let update = resource.update(&caller, &key, None, body.to_string().into(), &options);
+    let reads = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        list(&resource).await
+    };
+    let (updated, _) = tokio::join!(update, reads);
+    let updated = updated.unwrap().object;
+    assert!(
+        updated.bytes().ends_with(br#""spec":{"text":"2"}}"#),
+        "{updated:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_with_its_resource_and_the_plugin_is_asked_no_more() {
+    let (texts, resource) = served(Texts::default());
+    let options = ListOptions::default();
+    let mut watch = resource.watch(&host(), None, &options).await.unwrap();
+    drop(resource);
+    assert_eq!(next(&mut watch).await, "ERROR 410");
+    assert!(watch.next().await.is_none());
+    drop(watch);
+    let asked = texts.lists.load(Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(texts.lists.load(Ordering::Relaxed), asked);
 }
 
 #[tokio::test]

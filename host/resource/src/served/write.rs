@@ -69,7 +69,6 @@ impl Shared {
                 .await
                 .map_err(warned)?;
         }
-        let ticket = self.observed.ticket();
         let request = Self::request(current, caller, namespace, options.dry_run);
         let entry = current.serve.create(request, text(&decoded.value)?).await;
         let entry = entry.map_err(warned)?;
@@ -77,14 +76,7 @@ impl Shared {
         let written = Written {
             created: true,
             warnings,
-            ..self.wrote(
-                current,
-                ticket,
-                &entry,
-                namespace,
-                &decoded.meta.name,
-                options,
-            )?
+            ..self.wrote(current, &entry, namespace, &decoded.meta.name, options)?
         };
         Ok(written)
     }
@@ -196,7 +188,6 @@ impl Shared {
         let warned = |status: Status| status.with_warnings(&warnings);
         let causes = decoded.meta.causes(&Rules::default());
         validate(current, &object, causes).map_err(warned)?;
-        let ticket = self.observed.ticket();
         let request = Self::request(current, caller, namespace, options.dry_run);
         let update = current
             .serve
@@ -205,7 +196,7 @@ impl Shared {
         warnings.extend(decoded.meta.finalizer_warnings(&old.finalizers));
         Ok(Written {
             warnings,
-            ..self.wrote(current, ticket, &entry, namespace, &key.name, options)?
+            ..self.wrote(current, &entry, namespace, &key.name, options)?
         })
     }
 
@@ -236,14 +227,13 @@ impl Shared {
             }
         }
         let conditional = preconditions.uid.is_some() || preconditions.resource_version.is_some();
-        let ticket = self.observed.ticket();
         let namespace = key.namespace.as_deref();
         let request = Self::request(current, caller, namespace, options.dry_run);
         let etag = Some(etag).filter(|_| conditional);
         let name = key.name.to_string();
         current.serve.delete(request, name, etag).await?;
         if !options.dry_run {
-            self.observed.saw(ticket, key, None);
+            self.observed.saw(self.observed.ticket(), key, None);
         }
         Ok(Written {
             object,
@@ -257,7 +247,6 @@ impl Shared {
     fn wrote(
         &self,
         current: &Current,
-        ticket: crate::observed::Ticket,
         entry: &Entry,
         namespace: Option<&str>,
         name: &str,
@@ -268,6 +257,8 @@ impl Shared {
         let object = if options.dry_run {
             std::sync::Arc::new(object)
         } else {
+            // What was read while the plugin wrote is older, whatever it says.
+            let ticket = self.observed.ticket();
             let known = self.observed.saw(ticket, &key, Some(object));
             known.ok_or_else(|| Status::not_found(&current.definition.gvr, name))?
         };

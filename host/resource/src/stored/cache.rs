@@ -204,6 +204,8 @@ impl Cache {
 impl Drop for Cache {
     fn drop(&mut self) {
         self.feeder.abort();
+        // Who watches would wait for ever: the resource may come again with another cache.
+        self.shared.history.end();
     }
 }
 

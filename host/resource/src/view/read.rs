@@ -8,7 +8,7 @@ use joinery_object::{
 use joinery_source::Query;
 use joinery_view::{LivePage, Primaries, ViewSnapshot, read_live};
 
-use super::{Current, PATIENCE, ViewResource};
+use super::{Current, PATIENCE, ViewResource, not_held};
 use crate::continue_token::ContinueToken;
 use crate::resource::List;
 use crate::selection::Selection;
@@ -16,8 +16,7 @@ use crate::selection::Selection;
 impl ViewResource {
     async fn read_live(&self, primaries: &Primaries) -> Result<LivePage, Status> {
         // Taken before anything is read, so that nothing which comes later is skipped.
-        let known = self.view.snapshot().version;
-        let join = self.view.join();
+        let (join, known) = self.view.join_and_version();
         Ok(read_live(join, &*self.upstream, primaries, known.positions()).await?)
     }
 
@@ -51,8 +50,10 @@ impl ViewResource {
         positions[0] = primary.resource_version().position(0);
         let version = ResourceVersion::of_positions(&positions);
         let arrived = self.view.wait_for(&version, PATIENCE).await;
-        match find(&self.view.snapshot(), key) {
+        let snapshot = self.view.snapshot();
+        match find(&snapshot, key) {
             Some(found) => found,
+            None if snapshot.suspended => Err(not_held()),
             None if arrived => Err(self.not_found(current, key)),
             None => Err(Status::service_unavailable(format!(
                 "{gvr} {key} is there, but has not arrived in the cache"
@@ -169,6 +170,10 @@ impl ViewResource {
                 _ => self.view.snapshot(),
             }
         };
+        // It may have let go since it was asked how it reads.
+        if snapshot.suspended {
+            return Err(not_held());
+        }
         let mut selected = selection.of(&snapshot.objects, after.as_ref());
         let mut items: Vec<Arc<Object>> = Vec::new();
         let mut remaining = 0;

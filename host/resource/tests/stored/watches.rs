@@ -35,6 +35,16 @@ async fn a_watch_begins_with_the_state_or_after_a_version() {
 }
 
 #[tokio::test]
+async fn a_watch_ends_when_its_resource_is_taken_away() {
+    let host = Host::start().await;
+    let widgets = host.widgets().await;
+    let mut watch = widgets.follow("").await;
+    assert!(watch.is_silent().await);
+    drop(widgets);
+    assert_eq!(watch.next().await, "ERROR 410");
+}
+
+#[tokio::test]
 async fn a_streamed_list_ends_with_a_bookmark() {
     let host = Host::start().await;
     let widgets = host.widgets().await;

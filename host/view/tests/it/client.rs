@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use joinery_object::{Change, EventType, Follower, Object, ObjectKey, ResourceVersion, Status};
+use joinery_object::{
+    Change, EventType, Follower, Object, ObjectKey, ResourceVersion, Scope, Status,
+};
 use joinery_view::{Replayed, ResumeError, View};
 
 /// An object's text without its resource version, which the host has put in as one piece.
@@ -46,7 +48,7 @@ impl Client {
 
     pub(crate) async fn watch(&self, view: &View) -> Result<Watch, ResumeError> {
         let version = self.version.clone().unwrap();
-        let mut resumed = view.resume(&version, None, |_| true).await?;
+        let mut resumed = view.resume(&version, &Scope::default(), |_| true).await?;
         resumed.events.reverse();
         Ok(Watch {
             pending: resumed.events,

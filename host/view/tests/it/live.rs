@@ -1,5 +1,6 @@
 //! How much is asked of upstream.
 
+use joinery_object::Scope;
 use joinery_source::testing::{MemoryUpstream, Verb};
 use joinery_source::{Query, url_length};
 use joinery_view::{Primaries, Reach, URL_BOUND, read_live};
@@ -158,7 +159,7 @@ fn a_live_list_and_a_watch_of_the_caches_fit_together() {
         let version = page.await.unwrap().version;
         assert!(
             host.view
-                .resume(&version, None, |_| true)
+                .resume(&version, &Scope::default(), |_| true)
                 .await
                 .unwrap()
                 .events

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use joinery_object::{Object, Scope};
 use joinery_source::UpstreamError;
 use joinery_source::testing::Verb;
-use joinery_view::ResumeError;
+use joinery_view::{Replayed, ResumeError, Resumed};
 use serde_json::json;
 
 use crate::client::Client;
@@ -134,6 +135,55 @@ fn all_of_a_namespace_that_went_meanwhile_is_told_however_slow_upstream_is() {
         let mut watch = client.watch(&second.view).await.unwrap();
         client.read(&mut watch, 99);
         assert_eq!(client.known(), []);
+    });
+}
+
+#[test]
+fn one_who_watches_a_name_is_told_of_no_other() {
+    run(async {
+        let upstream = upstream([0, 0, 0]);
+        for name in ["one", "two", "three"] {
+            upstream.put(&tasks(), task("a", name, json!({"secret": name})));
+        }
+        let first = host(&upstream).await;
+        let version = Client::list(&first.view).version.unwrap();
+        drop(first);
+        upstream.put(&tasks(), task("a", "one", json!({"secret": "one", "n": 1})));
+        upstream.put(&tasks(), task("a", "two", json!({"secret": "two", "n": 1})));
+        upstream.delete(&tasks(), &key("a", "three"));
+        let second = host(&upstream).await;
+        let told = |resumed: Resumed| -> Vec<String> {
+            let events = resumed.events.into_iter();
+            let text = events.map(|event| match event {
+                Replayed::Event { kind, object, .. } => {
+                    let text = String::from_utf8(object.bytes().to_vec()).unwrap();
+                    let secret = if text.contains("secret") {
+                        ", all of it"
+                    } else {
+                        ""
+                    };
+                    format!("{} {}{secret}", kind.as_str(), object.key().name)
+                }
+                Replayed::Failure(status) => format!("ERROR {}", status.code),
+            });
+            text.collect()
+        };
+        let is_one = |object: &Object| &*object.key().name == "one";
+        let scope = Scope {
+            namespace: Some("a".into()),
+            name: Some("one".into()),
+        };
+        let resumed = second.view.resume(&version, &scope, is_one).await.unwrap();
+        assert_eq!(told(resumed), ["MODIFIED one, all of it"]);
+        // By a label or a field it may have been selected before: its name is told, and no more.
+        let scope = Scope::default();
+        let resumed = second.view.resume(&version, &scope, is_one).await.unwrap();
+        let mut told = told(resumed);
+        told.sort();
+        assert_eq!(
+            told,
+            ["DELETED three", "DELETED two", "MODIFIED one, all of it"]
+        );
     });
 }
 
