@@ -22,15 +22,20 @@ pub(crate) fn cache_dir() -> Result<PathBuf> {
         .context("neither XDG_CACHE_HOME nor HOME names a folder for caches")
 }
 
-/// The right to build a folder, for as long as it is held. Waits for others that build the same.
-pub(crate) fn lock(folder: &Path, title: &str) -> Result<File> {
-    let path = folder.with_extension("lock");
-    let lock = File::options()
+/// A file that is there to be locked, made if need be. What is in it does not count.
+pub(crate) fn lock_file(path: &Path) -> Result<File> {
+    File::options()
         .create(true)
         .truncate(false)
         .write(true)
-        .open(&path)
-        .with_context(|| format!("cannot write {}", path.display()))?;
+        .open(path)
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The right to build a folder, for as long as it is held. Waits for others that build the same.
+pub(crate) fn lock(folder: &Path, title: &str) -> Result<File> {
+    let path = folder.with_extension("lock");
+    let lock = lock_file(&path)?;
     if lock.try_lock().is_err() {
         say(format!(
             "{title}: another run is building it (lock {}), waiting",

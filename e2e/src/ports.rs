@@ -28,12 +28,7 @@ impl Port {
         for step in 0..COUNT {
             let number = FIRST + (start.wrapping_mul(7).wrapping_add(step)) % COUNT;
             let path = folder.join(number.to_string());
-            let lock = File::options()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .open(&path)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            let lock = crate::cache::lock_file(&path)?;
             if lock.try_lock().is_ok() && TcpListener::bind(("127.0.0.1", number)).is_ok() {
                 return Ok(Port {
                     number,

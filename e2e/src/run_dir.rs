@@ -31,12 +31,7 @@ impl RunDir {
                 format!("{name}-{number}")
             };
             let lock_path = parent.join(format!(".{name}.lock"));
-            let lock = File::options()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .open(&lock_path)
-                .with_context(|| format!("cannot write {}", lock_path.display()))?;
+            let lock = crate::cache::lock_file(&lock_path)?;
             if lock.try_lock().is_err() {
                 continue;
             }

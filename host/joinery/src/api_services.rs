@@ -155,10 +155,7 @@ impl ApiServices {
             let following = match follower {
                 Some(following) => following,
                 None => {
-                    self.ours.synced().await;
-                    let Some((_, _, new)) = self.ours.subscribe() else {
-                        continue;
-                    };
+                    let (_, _, new) = self.ours.subscribed().await;
                     *follower = Some(new);
                     // Something may have been done to them before.
                     return;

@@ -105,12 +105,8 @@ impl ClusterNamespaces {
 
     /// Follows which of them go, once all are known.
     pub(crate) async fn departures(&self) -> Departures {
-        loop {
-            self.cache.synced().await;
-            if let Some((_, _, follower)) = self.cache.subscribe() {
-                return Departures(follower);
-            }
-        }
+        let (_, _, follower) = self.cache.subscribed().await;
+        Departures(follower)
     }
 }
 

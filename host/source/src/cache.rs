@@ -187,6 +187,17 @@ impl SourceCache {
         })
     }
 
+    /// As [`SourceCache::subscribe`], once there is something: waits for a list, however long that takes.
+    pub async fn subscribed(&self) -> (OrdMap<ObjectKey, Arc<Object>>, u64, Follower) {
+        loop {
+            self.synced().await;
+            // It may have let go meanwhile.
+            if let Some(subscribed) = self.subscribe() {
+                return subscribed;
+            }
+        }
+    }
+
     /// One object, if it is held.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         self.shared

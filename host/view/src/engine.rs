@@ -143,12 +143,7 @@ impl Engine {
         let mut positions = Vec::with_capacity(sources.len());
         let mut inputs = Vec::new();
         for (source, cache) in sources.iter().enumerate() {
-            let (objects, position, follower) = loop {
-                cache.synced().await;
-                if let Some(subscribed) = cache.subscribe() {
-                    break subscribed;
-                }
-            };
+            let (objects, position, follower) = cache.subscribed().await;
             inputs.extend(
                 objects
                     .into_iter()
