@@ -113,6 +113,7 @@ fn compared(title: &str, subjects: &[Subject], results: &[Rounds]) -> Table {
             "first byte",
             "CPU a request",
             "ratio",
+            "of it the server's own",
             "peak memory",
             "bytes",
             "requests",
@@ -127,6 +128,10 @@ fn compared(title: &str, subjects: &[Subject], results: &[Rounds]) -> Table {
             seconds(rounds.head.median()),
             rounds.cpu.spread(seconds),
             ratio(rounds.cpu.median() / first.cpu.median()),
+            rounds
+                .cpu_of
+                .first()
+                .map_or_else(String::new, |own| seconds(own.median())),
             subject
                 .processes
                 .iter()

@@ -49,6 +49,14 @@ impl Upstream for RoutedUpstream {
         self.route(gvr).list(gvr, query).await
     }
 
+    async fn list_whole(
+        &self,
+        gvr: &GroupVersionResource,
+        query: &Query,
+    ) -> Result<Page, UpstreamError> {
+        self.route(gvr).list_whole(gvr, query).await
+    }
+
     async fn keys_at(
         &self,
         gvr: &GroupVersionResource,

@@ -1,6 +1,7 @@
 //! The one form in which the host keeps objects of others.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::de::{MapAccess, Visitor};
@@ -63,27 +64,43 @@ pub fn write_string(out: &mut BytesMut, text: &str) {
     let _ = serde_json::to_writer(out.writer(), text);
 }
 
-/// Makes an object canonical: `apiVersion` and `kind` come first (items of built-in lists lack them);
+/// Makes an object canonical: `apiVersion` and `kind` come first, these where the text has none of its own, as items of built-in lists;
 /// metadata.managedFields and kubectl's last-applied annotation, which no view shows, are dropped.
 ///
 /// # Errors
 /// When the text is no JSON object with an object as `metadata`.
 pub fn canonical(text: &[u8], api_version: &str, kind: &str) -> Result<Bytes, ObjectError> {
+    canonical_with_metadata(text, api_version, kind).map(|(text, _)| text)
+}
+
+/// The canonical text, and where its `metadata` stands, braces included.
+pub(crate) fn canonical_with_metadata(
+    text: &[u8],
+    api_version: &str,
+    kind: &str,
+) -> Result<(Bytes, Range<usize>), ObjectError> {
     let malformed = |error: serde_json::Error| ObjectError::Malformed(error.to_string());
     let members: Members<'_> = serde_json::from_slice(text).map_err(malformed)?;
+    let own = |wanted: &str| {
+        let found = members.0.iter().find(|(name, _)| name == wanted);
+        found.map(|(_, value)| value.get())
+    };
     let mut out = BytesMut::with_capacity(text.len() + api_version.len() + kind.len() + 32);
-    out.put_slice(b"{\"apiVersion\":");
-    write_string(&mut out, api_version);
-    out.put_slice(b",\"kind\":");
-    write_string(&mut out, kind);
-    let metadata = members
-        .0
-        .iter()
-        .find(|(name, _)| name == "metadata")
-        .ok_or(ObjectError::Missing("metadata"))?
-        .1;
-    out.put_slice(b",\"metadata\":{");
-    let metadata: Members<'_> = serde_json::from_str(metadata.get()).map_err(malformed)?;
+    for (before, name, given) in [
+        ("{\"apiVersion\":", "apiVersion", api_version),
+        (",\"kind\":", "kind", kind),
+    ] {
+        out.put_slice(before.as_bytes());
+        match own(name) {
+            Some(value) if value != "\"\"" => out.put_slice(value.as_bytes()),
+            _ => write_string(&mut out, given),
+        }
+    }
+    let metadata = own("metadata").ok_or(ObjectError::Missing("metadata"))?;
+    out.put_slice(b",\"metadata\":");
+    let start = out.len();
+    out.put_u8(b'{');
+    let metadata: Members<'_> = serde_json::from_str(metadata).map_err(malformed)?;
     let annotations = metadata
         .0
         .iter()
@@ -105,10 +122,11 @@ pub fn canonical(text: &[u8], api_version: &str, kind: &str) -> Result<Bytes, Ob
         }
     }
     out.put_u8(b'}');
+    let end = out.len();
     members.write(&mut out, &["apiVersion", "kind", "metadata"]);
     out.put_u8(b'}');
     // What is dropped is often the larger part, and this is held for long: no more than it needs.
-    Ok(Bytes::copy_from_slice(&out))
+    Ok((Bytes::copy_from_slice(&out), start..end))
 }
 
 #[cfg(test)]
@@ -129,7 +147,7 @@ mod tests {
         let text = br#"{"kind":"X","apiVersion":"y","metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"},"name":"a"}}"#;
         assert_eq!(
             canonical(text, "v1", "Event").unwrap(),
-            r#"{"apiVersion":"v1","kind":"Event","metadata":{"name":"a"}}"#
+            r#"{"apiVersion":"y","kind":"X","metadata":{"name":"a"}}"#
         );
     }
 

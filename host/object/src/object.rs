@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::canonical::write_string;
+use crate::canonical::{canonical_with_metadata, write_string};
 use crate::key::ObjectKey;
 use crate::resource_version::ResourceVersion;
 use crate::rope::Rope;
@@ -56,8 +56,8 @@ type MadeRow = (Bytes, Arc<Row>);
 pub struct Row {
     /// The cells as a JSON array without its brackets, cut where ages stand.
     pub text: Vec<Bytes>,
-    /// One RFC 3339 timestamp per cut, in order: between `text[i]` and `text[i + 1]` stands the age of `dates[i]`.
-    pub dates: Vec<Box<str>>,
+    /// One time per cut, in order: between `text[i]` and `text[i + 1]` stands the age of `dates[i]`.
+    pub dates: Vec<jiff::Timestamp>,
     /// The object as PartialObjectMetadata.
     pub metadata: Bytes,
 }
@@ -190,15 +190,21 @@ fn read(text: &[u8], kind: Option<(&str, &str)>) -> Result<Read, ObjectError> {
         });
     }
     let metadata = outer.metadata.ok_or(ObjectError::Missing("metadata"))?;
-    let inner: Inner<'_> = serde_json::from_str(metadata.get()).map_err(malformed)?;
-    let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
+    read_metadata(text, metadata.get().as_bytes())
+}
+
+/// Reads the metadata of an object, a part of its text.
+fn read_metadata(text: &[u8], metadata: &[u8]) -> Result<Read, ObjectError> {
+    let malformed = |error: serde_json::Error| ObjectError::Malformed(error.to_string());
+    let inner: Inner<'_> = serde_json::from_slice(metadata).map_err(malformed)?;
+    let offset = |part: &[u8]| part.as_ptr() as usize - text.as_ptr() as usize;
     let version = match inner.resource_version {
         Some(raw) => {
-            let start = offset(raw.get());
+            let start = offset(raw.get().as_bytes());
             start..start + raw.get().len()
         }
         None => {
-            let start = offset(metadata.get()) + 1;
+            let start = offset(metadata) + 1;
             start..start
         }
     };
@@ -233,6 +239,21 @@ impl Object {
     /// When the text is no object, or lacks metadata.name or a decimal metadata.resourceVersion.
     pub fn parse(text: Bytes) -> Result<Self, ObjectError> {
         let read = read(&text, None)?;
+        Self::versioned(text, read)
+    }
+
+    /// Makes an object of a source canonical, as [`canonical`](crate::canonical()) does, and reads it, in one go.
+    ///
+    /// # Errors
+    /// As [`Object::parse`].
+    pub fn of_source(text: &[u8], api_version: &str, kind: &str) -> Result<Self, ObjectError> {
+        let (text, metadata) = canonical_with_metadata(text, api_version, kind)?;
+        let read = read_metadata(&text, &text[metadata])?;
+        Self::versioned(text, read)
+    }
+
+    /// An object that has the version that its text says.
+    fn versioned(text: Bytes, read: Read) -> Result<Self, ObjectError> {
         let raw = std::str::from_utf8(&text[read.version.clone()]).unwrap_or_default();
         let version = raw.trim_matches('"');
         if version.is_empty() {

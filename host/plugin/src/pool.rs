@@ -281,8 +281,7 @@ impl Pool {
         R: Send + 'static,
         F: for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<R>> + Send + 'static,
     {
-        let warm = self.idle.lock().pop();
-        self.run(warm, lookups, outbound, call)
+        self.run(true, lookups, outbound, call)
             .await
             .map_err(|failed| self.worded(failed))
     }
@@ -293,12 +292,13 @@ impl Pool {
         R: Send + 'static,
         F: for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<R>> + Send + 'static,
     {
-        self.run(None, None, None, call).await
+        self.run(false, None, None, call).await
     }
 
+    /// `warm`: an instance will do that has been called before.
     async fn run<R, F>(
         self: &Arc<Self>,
-        warm: Option<Instance>,
+        warm: bool,
         lookups: Option<Lookups>,
         outbound: Option<Outbound>,
         call: F,
@@ -308,46 +308,74 @@ impl Pool {
         F: for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<R>> + Send + 'static,
     {
         let permit = self.enter().await?;
-        let slot = match warm {
-            Some(_) => None,
-            None => Some(
-                self.shared
-                    .slot(&self.own)
-                    .await
-                    .ok_or_else(|| self.busy(ALL_IN_USE))?,
-            ),
-        };
-        self.counters.calls.fetch_add(1, Ordering::Relaxed);
-        let pool = self.clone();
-        let work = async move {
-            let _permit = permit;
-            let _running = pool.shared.ticker.run();
-            let mut instance = match (warm, slot) {
-                (Some(instance), _) => instance,
-                (None, Some(slot)) => pool.instance(slot).await?,
-                (None, None) => return Err(Failed::Busy(ALL_IN_USE)),
+        let mut work = (permit, lookups, outbound, call);
+        let mut may_wait = warm;
+        loop {
+            // Calls take an instance when their turn comes and not before: of many that wait for the guests' threads a few run
+            // at once, and as many instances serve them all.
+            let slot = if may_wait && !self.idle.lock().is_empty() {
+                None
+            } else {
+                let slot = self.shared.slot(&self.own).await;
+                Some(slot.ok_or_else(|| self.busy(ALL_IN_USE))?)
             };
-            instance.calls += 1;
-            instance.store.data_mut().lookups = lookups;
-            instance.store.data_mut().outbound = outbound;
-            instance.store.set_epoch_deadline(1);
-            let began = Instant::now();
-            let outcome = call(&mut instance).await;
-            let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            pool.counters.inside.fetch_add(nanos, Ordering::Relaxed);
-            let memory = instance.store.data().memory.used as u64;
-            pool.counters.memory.fetch_max(memory, Ordering::Relaxed);
-            instance.store.data_mut().lookups = None;
-            instance.store.data_mut().outbound = None;
-            match outcome {
-                Ok(answer) => {
-                    pool.keep(instance);
-                    Ok(answer)
-                }
-                Err(error) => Err(Failed::Trapped(pool.trap(&error, &instance.store))),
+            let pool = self.clone();
+            let turn = async move {
+                let kept = warm.then(|| pool.idle.lock().pop()).flatten();
+                let instance = match (kept, slot) {
+                    (Some(instance), _) => Ok(instance),
+                    (None, Some(slot)) => Err(slot),
+                    // Others were quicker.
+                    (None, None) => return Ok(Err(work)),
+                };
+                let (_permit, lookups, outbound, call) = work;
+                let _running = pool.shared.ticker.run();
+                pool.counters.calls.fetch_add(1, Ordering::Relaxed);
+                let instance = match instance {
+                    Ok(kept) => kept,
+                    Err(slot) => pool.instance(slot).await?,
+                };
+                let answer = pool.on(instance, lookups, outbound, call).await;
+                answer.map(Ok)
+            };
+            work = match self.within_time(turn).await? {
+                Ok(answer) => return Ok(answer),
+                Err(work) => work,
+            };
+            may_wait = false;
+        }
+    }
+
+    /// Calls the guest on this instance, and keeps it for the next call.
+    async fn on<R, F>(
+        &self,
+        mut instance: Instance,
+        lookups: Option<Lookups>,
+        outbound: Option<Outbound>,
+        call: F,
+    ) -> Result<R, Failed>
+    where
+        F: for<'a> FnOnce(&'a mut Instance) -> BoxFuture<'a, wasmtime::Result<R>> + Send,
+    {
+        instance.calls += 1;
+        instance.store.data_mut().lookups = lookups;
+        instance.store.data_mut().outbound = outbound;
+        instance.store.set_epoch_deadline(1);
+        let began = Instant::now();
+        let outcome = call(&mut instance).await;
+        let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.counters.inside.fetch_add(nanos, Ordering::Relaxed);
+        let memory = instance.store.data().memory.used as u64;
+        self.counters.memory.fetch_max(memory, Ordering::Relaxed);
+        instance.store.data_mut().lookups = None;
+        instance.store.data_mut().outbound = None;
+        match outcome {
+            Ok(answer) => {
+                self.keep(instance);
+                Ok(answer)
             }
-        };
-        self.within_time(work).await
+            Err(error) => Err(Failed::Trapped(self.trap(&error, &instance.store))),
+        }
     }
 
     /// Runs on the guests' threads, for as long as a call may take.

@@ -7,12 +7,12 @@ use std::time::Duration;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls_pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::App;
+use crate::authn::Presented;
 use crate::handler;
 use crate::limits::Limits;
 use crate::tls::TlsConfig;
@@ -32,26 +32,6 @@ const HEADERS: usize = 2000;
 /// A peer that is gone without a word is noticed by a PING that nobody answers.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_PATIENCE: Duration = Duration::from_secs(15);
-
-/// The other end of a connection.
-pub(crate) struct Peer {
-    /// As presented, leaf first, not verified; empty for none.
-    pub(crate) certificates: Vec<CertificateDer<'static>>,
-    /// When the leaf ends, in seconds since 1970.
-    pub(crate) expires: Option<i64>,
-}
-
-impl Peer {
-    fn new(presented: &[CertificateDer<'_>]) -> Self {
-        let leaf = presented
-            .first()
-            .and_then(|leaf| x509_parser::parse_x509_certificate(leaf).ok());
-        Self {
-            certificates: presented.iter().map(|c| c.clone().into_owned()).collect(),
-            expires: leaf.map(|(_, leaf)| leaf.validity().not_after.timestamp()),
-        }
-    }
-}
 
 /// What connections are served with: the protocol is the one that TLS agreed on (ALPN), as in Go, and HTTP/1.1 without
 /// an agreement.
@@ -151,7 +131,7 @@ pub(crate) async fn serve(
         }
     };
     let presented = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let client = Arc::new(Peer::new(presented));
+    let client = Arc::new(Presented::new(presented));
     let shared = app.clone();
     let service = service_fn(move |request| {
         let (app, client) = (shared.clone(), client.clone());

@@ -12,9 +12,8 @@ use joinery_object::{Query, Status};
 use joinery_resource::Caller;
 
 use crate::app::App;
-use crate::authn::{Credentials, FRONT_PROXY, X509, impersonate};
+use crate::authn::{Credentials, FRONT_PROXY, Presented, X509, impersonate};
 use crate::body::Body;
-use crate::connection::Peer;
 use crate::encoding::error_format;
 use crate::metrics::{Metrics, RequestLabels};
 use crate::request::{RequestInfo, Target, discard};
@@ -37,7 +36,7 @@ impl Asked {
 /// Answers a request; whatever happens there is an answer.
 pub(crate) async fn handle<B>(
     app: &App,
-    peer: &Peer,
+    peer: &Presented,
     request: Request<B>,
 ) -> Result<Response<Body>, Infallible>
 where
@@ -98,7 +97,12 @@ where
     Ok(response)
 }
 
-async fn answer<B>(app: &App, peer: &Peer, asked: &Asked, body: B) -> Result<Response<Body>, Status>
+async fn answer<B>(
+    app: &App,
+    peer: &Presented,
+    asked: &Asked,
+    body: B,
+) -> Result<Response<Body>, Status>
 where
     B: http_body::Body + Send,
     B::Data: Send,
@@ -108,7 +112,7 @@ where
     let work = async {
         let credentials = Credentials {
             headers: &asked.parts.headers,
-            certificates: &peer.certificates,
+            certificates: peer,
         };
         let (user, way) = app
             .authentication
@@ -119,7 +123,7 @@ where
             })?;
         app.metrics.authenticated(Some(way));
         if matches!(way, FRONT_PROXY | X509) {
-            app.metrics.client_certificate(peer.expires);
+            app.metrics.client_certificate(peer.leaf_ends());
         }
         let user = impersonate(user, &asked.parts.headers, &*app.authorizer).await?;
 

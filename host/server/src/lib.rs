@@ -39,7 +39,7 @@ mod websocket;
 
 pub use authn::{
     Authentication, Authenticator, ClientCertificates, ClusterTrustError, Credentials,
-    FrontProxyHeaders, Rejected, StaticTokens, TokenReviews, follow_cluster_trust,
+    FrontProxyHeaders, Presented, Rejected, StaticTokens, TokenReviews, follow_cluster_trust,
 };
 pub use authz::{AdministratorsOnly, SubjectAccessReviews};
 pub use health::Health;

@@ -1,6 +1,7 @@
 //! A Kubernetes API server as upstream: raw bytes in, no typed objects on the way.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,18 +12,24 @@ use futures::{StreamExt, TryStreamExt, stream};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use joinery_object::{
-    EventType, GroupVersionResource, Object, ObjectError, ObjectKey, Status, canonical,
-    not_a_path_segment,
+    EventType, GroupVersionResource, Object, ObjectKey, Status, not_a_path_segment,
 };
 use kube::client::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio::task::JoinError;
 
 use crate::feed::{ANSWER, PAGE_ANSWER, within};
+use crate::list::{self, RawListMeta, unreadable};
 use crate::upstream::{Page, Query, Upstream, UpstreamError, UpstreamEvent, UpstreamWatch};
 
 /// A watch is renewed after so many seconds at most: a connection that died unnoticed is noticed then.
 const WATCH_SECONDS: u32 = 290;
+/// Objects a page where a list is wanted whole.
+const WHOLE_PAGE: u32 = 10_000;
+/// Pages whose objects are read while the next one is on its way.
+const READ_AT_ONCE: usize = 2;
 /// Objects a page where only their names are asked for.
 const KEY_PAGE: u32 = 5_000;
 const JSON: &str = "application/json";
@@ -37,52 +44,6 @@ pub struct KubernetesUpstream {
 }
 
 #[derive(Deserialize)]
-struct RawList<'a> {
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    #[serde(borrow, rename = "apiVersion")]
-    api_version: Cow<'a, str>,
-    #[serde(borrow)]
-    metadata: RawListMeta<'a>,
-    #[serde(borrow)]
-    items: Vec<&'a RawValue>,
-}
-
-/// A list of which only the names are read.
-#[derive(Deserialize)]
-struct RawKeyList<'a> {
-    #[serde(borrow)]
-    metadata: RawListMeta<'a>,
-    #[serde(borrow)]
-    items: Vec<RawNamed<'a>>,
-}
-
-#[derive(Deserialize)]
-struct RawNamed<'a> {
-    #[serde(borrow)]
-    metadata: RawKey<'a>,
-}
-
-#[derive(Deserialize)]
-struct RawKey<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow, default)]
-    namespace: Cow<'a, str>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawListMeta<'a> {
-    #[serde(borrow)]
-    resource_version: Cow<'a, str>,
-    #[serde(borrow, default, rename = "continue")]
-    continue_token: Cow<'a, str>,
-    #[serde(default)]
-    remaining_item_count: Option<u64>,
-}
-
-#[derive(Deserialize)]
 struct RawEvent<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
@@ -91,34 +52,9 @@ struct RawEvent<'a> {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawKind<'a> {
-    #[serde(borrow, default)]
-    kind: Cow<'a, str>,
-    #[serde(borrow, default)]
-    api_version: Cow<'a, str>,
-}
-
-#[derive(Deserialize)]
 struct RawBookmark<'a> {
     #[serde(borrow)]
     metadata: RawListMeta<'a>,
-}
-
-fn unreadable(error: impl std::fmt::Display) -> UpstreamError {
-    UpstreamError::Unreachable(format!("upstream sent what cannot be read: {error}"))
-}
-
-fn position(text: &str) -> Result<u64, UpstreamError> {
-    text.parse()
-        .map_err(|_| unreadable(format!("resourceVersion {text:?} is no decimal integer")))
-}
-
-fn object(text: &str, api_version: &str, kind: &str) -> Result<Arc<Object>, UpstreamError> {
-    canonical(text.as_bytes(), api_version, kind)
-        .and_then(Object::parse)
-        .map(Arc::new)
-        .map_err(|error: ObjectError| unreadable(error))
 }
 
 impl KubernetesUpstream {
@@ -222,6 +158,44 @@ pub(crate) fn collection(
     path
 }
 
+/// A whole list, in pages that are asked for as soon as the token of each is known.
+async fn in_pages(
+    upstream: &KubernetesUpstream,
+    gvr: &GroupVersionResource,
+    query: &Query,
+) -> Result<Page, UpstreamError> {
+    let mut query = Query {
+        limit: WHOLE_PAGE,
+        continue_token: None,
+        ..query.clone()
+    };
+    let mut reading = VecDeque::new();
+    let mut whole = Page::default();
+    let mut add = |page: Result<Result<Page, UpstreamError>, JoinError>| {
+        let page = page.map_err(unreadable)??;
+        whole.position = page.position;
+        whole.items.extend(page.items);
+        Ok(())
+    };
+    loop {
+        let body = answer(upstream, &collection(gvr, &query, &[]), JSON, PAGE_ANSWER).await?;
+        let (tell, told) = oneshot::channel();
+        reading.push_back(tokio::task::spawn_blocking(move || {
+            list::page(&body, |next| {
+                let _ = tell.send(next);
+            })
+        }));
+        // Nobody tells of a page that cannot be read.
+        query.continue_token = told.await.unwrap_or_default();
+        while reading.len() > READ_AT_ONCE || query.continue_token.is_none() {
+            let Some(page) = reading.pop_front() else {
+                return Ok(whole);
+            };
+            add(page.await)?;
+        }
+    }
+}
+
 /// A namespace that cannot stand in a path would lead to another one.
 fn check_namespace(query: &Query) -> Result<(), UpstreamError> {
     match query.namespace.as_deref().and_then(not_a_path_segment) {
@@ -258,33 +232,34 @@ impl Upstream for KubernetesUpstream {
             Err(UpstreamError::Refused(status)) if status.code == 404 => return Ok(None),
             Err(error) => return Err(error),
         };
-        let text = std::str::from_utf8(&body).map_err(unreadable)?;
-        let kind: RawKind<'_> = serde_json::from_str(text).map_err(unreadable)?;
-        object(text, &kind.api_version, &kind.kind).map(Some)
+        list::object(&body, "", "").map(Some)
     }
 
     async fn list(&self, gvr: &GroupVersionResource, query: &Query) -> Result<Page, UpstreamError> {
         check_namespace(query)?;
         let body = answer(self, &collection(gvr, query, &[]), JSON, PAGE_ANSWER).await?;
-        let list: RawList<'_> = serde_json::from_slice(&body).map_err(unreadable)?;
-        // Items of built-in lists lack their kind: it is the list's, without its ending.
-        let kind = list.kind.strip_suffix("List").unwrap_or(&list.kind);
-        let items = list
-            .items
-            .iter()
-            .map(|item| {
-                let own: RawKind<'_> = serde_json::from_str(item.get()).map_err(unreadable)?;
-                let kind = if own.kind.is_empty() { kind } else { &own.kind };
-                object(item.get(), &list.api_version, kind)
-            })
-            .collect::<Result<_, _>>()?;
-        Ok(Page {
-            items,
-            position: position(&list.metadata.resource_version)?,
-            continue_token: Some(list.metadata.continue_token.into_owned())
-                .filter(|token| !token.is_empty()),
-            remaining: list.metadata.remaining_item_count,
-        })
+        list::page(&body, |_| {})
+    }
+
+    /// Pages are read ahead: upstream writes the next one while the objects of this one are read.
+    async fn list_whole(
+        &self,
+        gvr: &GroupVersionResource,
+        query: &Query,
+    ) -> Result<Page, UpstreamError> {
+        check_namespace(query)?;
+        match in_pages(self, gvr, query).await {
+            // The version of the first page went out of upstream's memory before the last one was read.
+            Err(UpstreamError::Expired(_)) => {
+                let whole = Query {
+                    limit: 0,
+                    continue_token: None,
+                    ..query.clone()
+                };
+                self.list(gvr, &whole).await
+            }
+            other => other,
+        }
     }
 
     async fn keys_at(
@@ -313,16 +288,12 @@ impl Upstream for KubernetesUpstream {
             };
             let path = collection(gvr, &query, at);
             let body = answer(self, &path, JSON_METADATA, PAGE_ANSWER).await?;
-            let list: RawKeyList<'_> = serde_json::from_slice(&body).map_err(unreadable)?;
-            let named = list.items.iter().map(|RawNamed { metadata }| {
-                let namespace = Some(&*metadata.namespace).filter(|name| !name.is_empty());
-                ObjectKey::new(namespace, &metadata.name)
-            });
-            keys.extend(named);
-            if list.metadata.continue_token.is_empty() {
+            let (more, next) = list::keys(&body)?;
+            keys.extend(more);
+            if next.is_none() {
                 return Ok(keys);
             }
-            query.continue_token = Some(list.metadata.continue_token.into_owned());
+            query.continue_token = next;
         }
     }
 
@@ -374,9 +345,7 @@ fn event(line: &[u8]) -> Result<UpstreamEvent, UpstreamError> {
         "DELETED" => EventType::Deleted,
         "BOOKMARK" => {
             let bookmark: RawBookmark<'_> = serde_json::from_str(text).map_err(unreadable)?;
-            return Ok(UpstreamEvent::Bookmark(position(
-                &bookmark.metadata.resource_version,
-            )?));
+            return Ok(UpstreamEvent::Bookmark(bookmark.metadata.position()?));
         }
         "ERROR" => {
             let status: Status = serde_json::from_str(text).map_err(unreadable)?;
@@ -387,10 +356,9 @@ fn event(line: &[u8]) -> Result<UpstreamEvent, UpstreamError> {
         }
         other => return Err(unreadable(format!("event type {other:?}"))),
     };
-    let own: RawKind<'_> = serde_json::from_str(text).map_err(unreadable)?;
     Ok(UpstreamEvent::Change(
         kind,
-        object(text, &own.api_version, &own.kind)?,
+        list::object(text.as_bytes(), "", "")?,
     ))
 }
 

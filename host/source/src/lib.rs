@@ -4,6 +4,7 @@ mod budget;
 mod cache;
 mod feed;
 mod kubernetes;
+mod list;
 mod past;
 pub mod testing;
 mod upstream;

@@ -94,6 +94,23 @@ pub trait Upstream: Send + Sync + 'static {
     /// See [`UpstreamError`].
     async fn list(&self, gvr: &GroupVersionResource, query: &Query) -> Result<Page, UpstreamError>;
 
+    /// A list that is wanted whole, of one version: the pages of the query do not count.
+    ///
+    /// # Errors
+    /// See [`UpstreamError`].
+    async fn list_whole(
+        &self,
+        gvr: &GroupVersionResource,
+        query: &Query,
+    ) -> Result<Page, UpstreamError> {
+        let query = Query {
+            limit: 0,
+            continue_token: None,
+            ..query.clone()
+        };
+        self.list(gvr, &query).await
+    }
+
     /// The keys of a list as it was at an earlier position, complete: the pages of the query do not count.
     ///
     /// # Errors

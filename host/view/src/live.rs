@@ -120,7 +120,11 @@ pub async fn read_live(
         }
         Primaries::Listed(query) => {
             let query = within(first, query.clone());
-            upstream.list(&first.gvr, &query).await?
+            if query.limit == 0 && query.continue_token.is_none() {
+                upstream.list_whole(&first.gvr, &query).await?
+            } else {
+                upstream.list(&first.gvr, &query).await?
+            }
         }
     };
     let namespace = match primaries {
@@ -328,7 +332,7 @@ async fn list_all(
     upstream: &dyn Upstream,
     query: &Query,
 ) -> Result<Page, UpstreamError> {
-    match upstream.list(&source.gvr, query).await {
+    match upstream.list_whole(&source.gvr, query).await {
         // It says nothing of a position: what is known of it stands.
         Err(UpstreamError::NoSuchResource(_)) if source.optional => Ok(Page {
             position: u64::MAX,

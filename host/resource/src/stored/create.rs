@@ -163,6 +163,7 @@ impl StoredResource {
                         dry_run: draft.dry_run,
                         now: caller.now,
                     },
+                    Some(&object),
                 )
                 .await?;
             guards.extend(admitted.guards);

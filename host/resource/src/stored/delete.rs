@@ -42,6 +42,7 @@ impl StoredResource {
                         dry_run: options.dry_run,
                         now: caller.now,
                     },
+                    None,
                 )
                 .await?;
             let mut object = current.value.clone();

@@ -148,6 +148,7 @@ impl StoredResource {
             let warned = |status: Status| status.with_warnings(&warnings);
             Self::validate(&generation, &object, causes).map_err(warned)?;
 
+            let reviewed = with_version(&object, current.revision);
             let admitted = self
                 .admit(
                     &generation,
@@ -155,7 +156,7 @@ impl StoredResource {
                         operation: Operation::Update,
                         subresource: subresource.map(str::to_owned),
                         key: key.clone(),
-                        object: Some(text(&with_version(&object, current.revision))?.into()),
+                        object: Some(text(&reviewed)?.into()),
                         old_object: Some(
                             text(&with_version(&current.value, current.revision))?.into(),
                         ),
@@ -163,6 +164,7 @@ impl StoredResource {
                         dry_run: options.dry_run,
                         now: caller.now,
                     },
+                    Some(&reviewed),
                 )
                 .await
                 .map_err(warned)?;
@@ -397,15 +399,11 @@ impl StoredResource {
         let ignored = |name: &str| {
             name == "metadata" || (name == STATUS && generation.definition.status_subresource)
         };
-        let relevant = |value: &Value| -> Vec<(String, Value)> {
-            let members = value.as_object().into_iter().flatten();
-            members
-                .filter(|(name, _)| !ignored(name))
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect()
-        };
         let before = old["metadata"]["generation"].as_i64().unwrap_or_default();
-        let after = if relevant(new) == relevant(old) {
+        let relevant = |member: &(&String, &Value)| !ignored(member.0);
+        let (was, is) = (old.as_object(), new.as_object());
+        let was = was.into_iter().flatten().filter(relevant);
+        let after = if is.into_iter().flatten().filter(relevant).eq(was) {
             before
         } else {
             before + 1

@@ -29,7 +29,7 @@ pub(super) enum Outcome {
     Lost(Option<GuardFailure>),
 }
 
-/// Bytes of an object that admission may come to: what a request may have.
+/// Bytes that an object may have when it comes out of admission: what a request may have, for no client could send more.
 const MAX_OBJECT: usize = 3 << 20;
 
 /// What admission made of an object.
@@ -102,7 +102,7 @@ impl StoredResource {
         ))
     }
 
-    /// Asks the rules of the resource.
+    /// Asks the rules of the resource. `before` is the object of the review, which is its text.
     ///
     /// # Errors
     /// Their refusal.
@@ -110,6 +110,7 @@ impl StoredResource {
         &self,
         generation: &Generation,
         review: Review,
+        before: Option<&Value>,
     ) -> Result<Admitted, Status> {
         let Some(admit) = &generation.admit else {
             return Ok(Admitted {
@@ -119,21 +120,26 @@ impl StoredResource {
             });
         };
         let lookup = Arc::new(GuardedLookup::new(self.storage.clone()));
-        let before: Option<Value> = match &review.object {
-            Some(object) => Some(serde_json::from_slice(object).map_err(Status::internal)?),
-            None => None,
-        };
+        let given = review.object.clone();
         let Verdict { object, warnings } = admit.admit(self.gvr(), review, lookup.clone()).await?;
         let object = match (object, before) {
-            (Some(object), Some(before)) => {
-                let mut object: Value = serde_json::from_slice(&object)
+            // As it came: all that is checked below has been.
+            (Some(object), Some(_)) if given.as_ref() == Some(&object) => None,
+            (Some(text), Some(before)) => {
+                if text.len() > MAX_OBJECT {
+                    return Err(Status::internal(format!(
+                        "admission made an object of {} bytes of it, at most {MAX_OBJECT} are stored",
+                        text.len()
+                    )));
+                }
+                let mut object: Value = serde_json::from_slice(&text)
                     .ok()
                     .filter(Value::is_object)
                     .ok_or_else(|| {
                         Status::internal("admission returned something that is no JSON object")
                     })?;
-                same_object(&object, &before)?;
-                metadata::guard(&mut object, &before);
+                same_kind(&object, before)?;
+                metadata::guard(&mut object, before);
                 Some(object)
             }
             _ => None,
@@ -182,9 +188,8 @@ impl StoredResource {
     }
 }
 
-/// Admission completes an object; it makes none of another kind of it, and none that no client could have sent. Of its metadata, what
-/// the host owns is put back afterwards.
-fn same_object(object: &Value, before: &Value) -> Result<(), Status> {
+/// Admission completes an object; it makes none of another kind of it. Of its metadata, what the host owns is put back afterwards.
+fn same_kind(object: &Value, before: &Value) -> Result<(), Status> {
     for field in ["apiVersion", "kind"] {
         let (given, made) = (&before[field], &object[field]);
         if given != made {
@@ -192,12 +197,6 @@ fn same_object(object: &Value, before: &Value) -> Result<(), Status> {
                 "admission returned another object: its {field} is {made}, not {given}"
             )));
         }
-    }
-    let len = text(object)?.len();
-    if len > MAX_OBJECT {
-        return Err(Status::internal(format!(
-            "admission made an object of {len} bytes of it, at most {MAX_OBJECT} are stored"
-        )));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use joinery_resource::User;
 
-use super::{Authenticator, Credentials, Rejected, X509, subject};
+use super::{Authenticator, Credentials, Rejected, X509};
 use crate::tls::SharedTrust;
 
 /// Certificates of the client authority: CN is the user, each O a group.
@@ -23,9 +23,9 @@ impl ClientCertificates {
 #[async_trait]
 impl Authenticator for ClientCertificates {
     async fn authenticate(&self, credentials: Credentials<'_>) -> Result<Option<User>, Rejected> {
-        let Some(leaf) = credentials.certificates.first() else {
+        if credentials.certificates.is_empty() {
             return Ok(None);
-        };
+        }
         let trust = self.trust.current();
         let Some(ca) = &trust.client_ca else {
             // Fail closed: a certificate that nobody can verify is a rejected one.
@@ -33,17 +33,15 @@ impl Authenticator for ClientCertificates {
                 "no authority for client certificates is known".to_owned(),
             ));
         };
-        ca.verify(credentials.certificates)
-            .map_err(|e| Rejected(format!("no certificate of the client authority: {e}")))?;
-        let (name, groups) = subject(leaf)?;
-        if name.is_empty() {
+        let subject = credentials.certificates.verified(ca, "client authority")?;
+        if subject.name.is_empty() {
             return Err(Rejected(
                 "the client certificate has no common name".to_owned(),
             ));
         }
         Ok(Some(User {
-            name,
-            groups,
+            name: subject.name.clone(),
+            groups: subject.groups.clone(),
             ..User::default()
         }))
     }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use http::HeaderMap;
 use joinery_resource::User;
 
-use super::{Authenticator, Credentials, FRONT_PROXY, Rejected, subject};
+use super::{Authenticator, Credentials, FRONT_PROXY, Rejected};
 use crate::tls::{FrontProxy, SharedTrust};
 
 /// Believes `X-Remote-*` (whatever the trust calls them) behind a certificate of the front-proxy authority.
@@ -25,16 +25,18 @@ impl FrontProxyHeaders {
 impl Authenticator for FrontProxyHeaders {
     async fn authenticate(&self, credentials: Credentials<'_>) -> Result<Option<User>, Rejected> {
         let trust = self.trust.current();
-        let (Some(proxy), Some(leaf)) = (&trust.front_proxy, credentials.certificates.first())
+        let certificates = credentials.certificates;
+        let Some(proxy) = trust
+            .front_proxy
+            .as_ref()
+            .filter(|_| !certificates.is_empty())
         else {
             return Ok(None);
         };
-        proxy
-            .ca
-            .verify(credentials.certificates)
-            .map_err(|e| Rejected(format!("no certificate of the front-proxy authority: {e}")))?;
-        let (name, _) = subject(leaf)?;
-        if !proxy.allowed_names.is_empty() && !proxy.allowed_names.contains(&name) {
+        let name = &certificates
+            .verified(&proxy.ca, "front-proxy authority")?
+            .name;
+        if !proxy.allowed_names.is_empty() && !proxy.allowed_names.contains(name) {
             return Err(Rejected(format!("{name:?} is no allowed front proxy")));
         }
         Ok(user(proxy, credentials.headers))

@@ -9,6 +9,7 @@ mod certificate;
 mod cluster;
 mod front_proxy;
 mod impersonate;
+mod presented;
 mod token_review;
 
 use std::sync::Arc;
@@ -17,13 +18,13 @@ use async_trait::async_trait;
 use http::HeaderMap;
 use joinery_object::Status;
 use joinery_resource::User;
-use rustls_pki_types::CertificateDer;
 
 pub use bearer::StaticTokens;
 pub use certificate::ClientCertificates;
 pub use cluster::{ClusterTrustError, follow_cluster_trust};
 pub use front_proxy::FrontProxyHeaders;
 pub(crate) use impersonate::impersonate;
+pub use presented::Presented;
 pub use token_review::TokenReviews;
 
 /// What a request brings to say who it is from.
@@ -31,8 +32,8 @@ pub use token_review::TokenReviews;
 pub struct Credentials<'a> {
     /// All headers of the request.
     pub headers: &'a HeaderMap,
-    /// What the client presented in the handshake, leaf first, not yet verified; empty for none.
-    pub certificates: &'a [CertificateDer<'static>],
+    /// What the client presented in the handshake, not yet verified.
+    pub certificates: &'a Presented,
 }
 
 /// A credential that does not hold. The text goes to the log; the client only learns `Unauthorized`.
@@ -125,24 +126,4 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     let token = token.trim_start();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
-}
-
-/// Subject of a certificate as user: CN is the name, each O a group.
-fn subject(certificate: &CertificateDer<'_>) -> Result<(String, Vec<String>), Rejected> {
-    let (_, certificate) = x509_parser::parse_x509_certificate(certificate)
-        .map_err(|e| Rejected(format!("the client certificate cannot be read: {e}")))?;
-    let subject = certificate.subject();
-    // Of several common names Go takes the last.
-    let name = subject
-        .iter_common_name()
-        .last()
-        .and_then(|cn| cn.as_str().ok())
-        .unwrap_or_default()
-        .to_owned();
-    let groups = subject
-        .iter_organization()
-        .filter_map(|o| o.as_str().ok())
-        .map(str::to_owned)
-        .collect();
-    Ok((name, groups))
 }

@@ -100,7 +100,7 @@ impl<'a> TableWriter<'a> {
             out.write(text);
             if let Some(date) = row.dates.get(i) {
                 out.write(b"\"");
-                out.write(age(date, self.now).as_bytes());
+                out.write(human_duration(self.now.duration_since(*date)).as_bytes());
                 out.write(b"\"");
             }
         }
@@ -183,7 +183,7 @@ fn make_row(definition: &Definition, object: &Object) -> Row {
             Cell::Json(json) => piece.extend_from_slice(json),
             Cell::Date(date) => {
                 text.push(Bytes::from(std::mem::take(&mut piece)));
-                dates.push(date.to_string().into());
+                dates.push(*date);
             }
         }
     }
@@ -199,12 +199,5 @@ fn make_row(definition: &Definition, object: &Object) -> Row {
         text,
         dates,
         metadata: metadata.freeze(),
-    }
-}
-
-fn age(date: &str, now: Timestamp) -> String {
-    match date.parse::<Timestamp>() {
-        Ok(date) => human_duration(now.duration_since(date)),
-        Err(_) => "<invalid>".to_owned(),
     }
 }

@@ -71,7 +71,7 @@ impl CaBundle {
 #[derive(Debug)]
 pub struct FrontProxy {
     /// Signs the proxies' certificates.
-    pub ca: CaBundle,
+    pub ca: Arc<CaBundle>,
     /// Common names of proxies; empty for any.
     pub allowed_names: Vec<String>,
     /// Headers with the user's name; the first that is there counts.
@@ -90,7 +90,7 @@ pub struct Trust {
     /// None: headers that name a user are not believed from anyone.
     pub front_proxy: Option<FrontProxy>,
     /// None: no certificate authenticates a user.
-    pub client_ca: Option<CaBundle>,
+    pub client_ca: Option<Arc<CaBundle>>,
 }
 
 impl Trust {
@@ -107,7 +107,7 @@ impl Trust {
         };
         let front_proxy = match text("requestheader-client-ca-file") {
             Some(pem) => Some(FrontProxy {
-                ca: CaBundle::from_pem("requestheader-client-ca-file", pem)?,
+                ca: CaBundle::from_pem("requestheader-client-ca-file", pem)?.into(),
                 allowed_names: list("requestheader-allowed-names")?,
                 username_headers: list("requestheader-username-headers")?,
                 uid_headers: list("requestheader-uid-headers")?,
@@ -117,7 +117,7 @@ impl Trust {
             None => None,
         };
         let client_ca = match text("client-ca-file") {
-            Some(pem) => Some(CaBundle::from_pem("client-ca-file", pem)?),
+            Some(pem) => Some(CaBundle::from_pem("client-ca-file", pem)?.into()),
             None => None,
         };
         Ok(Self {

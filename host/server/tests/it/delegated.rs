@@ -8,8 +8,8 @@ use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use joinery_resource::{Attributes, Authorizer, Decision, User};
 use joinery_server::{
-    Authenticator, ClusterTrustError, Credentials, SharedTrust, SubjectAccessReviews, TokenReviews,
-    Trust, follow_cluster_trust,
+    Authenticator, ClusterTrustError, Credentials, Presented, SharedTrust, SubjectAccessReviews,
+    TokenReviews, Trust, follow_cluster_trust,
 };
 use kube::client::Body;
 use parking_lot::Mutex;
@@ -132,7 +132,7 @@ async fn a_token_is_reviewed_once_whether_it_holds_or_not() {
         headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
         let credentials = Credentials {
             headers: &headers,
-            certificates: &[],
+            certificates: &Presented::default(),
         };
         tokens.authenticate(credentials).await
     };
@@ -148,7 +148,7 @@ async fn a_token_is_reviewed_once_whether_it_holds_or_not() {
     assert_eq!(upstream.asked.lock().len(), 2);
     let none = Credentials {
         headers: &HeaderMap::new(),
-        certificates: &[],
+        certificates: &Presented::default(),
     };
     assert!(tokens.authenticate(none).await.unwrap().is_none());
 }
