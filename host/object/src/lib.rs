@@ -7,6 +7,7 @@ mod change;
 mod history;
 mod key;
 mod object;
+mod objects;
 mod options;
 mod patch;
 mod resource_version;
@@ -19,6 +20,7 @@ pub use change::{Change, EventType, frame};
 pub use history::{Bounds, Follower, History, TooOld};
 pub use key::{GroupVersionResource, ObjectKey, Scope, not_a_path_segment};
 pub use object::{Compressed, Insert, Object, ObjectError, Row};
+pub use objects::Objects;
 pub use options::{
     CreateOptions, DeleteOptions, FieldValidation, ListOptions, PatchOptions, Preconditions,
     PropagationPolicy, Query, ResourceVersionMatch, UpdateOptions, WriteOptions,

@@ -15,6 +15,8 @@ pub(crate) struct ContinueToken {
     pub(crate) version: Option<String>,
     /// The last object of the page before.
     pub(crate) after: ObjectKey,
+    /// How many objects of the list come after it, where that is known.
+    pub(crate) left: Option<u64>,
     /// The token of upstream's page, for a list that is read live.
     pub(crate) upstream: Option<String>,
 }
@@ -28,6 +30,8 @@ struct Wire {
     namespace: Option<String>,
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    left: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     upstream: Option<String>,
 }
 
@@ -39,6 +43,7 @@ impl ContinueToken {
             rv: self.version.clone(),
             namespace: self.after.namespace.as_deref().map(str::to_owned),
             name: self.after.name.to_string(),
+            left: self.left,
             upstream: self.upstream.clone(),
         };
         // Strings and a number: this cannot fail.
@@ -71,6 +76,7 @@ impl ContinueToken {
         }
         Ok(Self {
             version: wire.rv,
+            left: wire.left,
             upstream: wire.upstream,
             after: ObjectKey::new(wire.namespace.as_deref(), &wire.name),
         })
@@ -85,6 +91,7 @@ mod tests {
     fn a_token_is_read_back_in_its_own_namespace_only() {
         for version in [None, Some("7".to_owned())] {
             let token = ContinueToken {
+                left: version.as_ref().map(|_| 3),
                 version,
                 upstream: None,
                 after: ObjectKey::new(Some("n"), "a"),

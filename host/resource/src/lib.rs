@@ -8,6 +8,7 @@ mod continue_token;
 mod fields;
 mod go_time;
 mod observed;
+mod page;
 mod reported;
 mod resource;
 mod selection;

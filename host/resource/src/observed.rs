@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use joinery_object::{
-    Bounds, Change, Follower, History, ListOptions, Object, ObjectKey, ResourceVersion, Status,
+    Bounds, Change, Follower, History, ListOptions, Object, ObjectKey, Objects, ResourceVersion,
+    Status,
 };
 use parking_lot::Mutex;
 
 use crate::resource::{List, Watch, WatchItem};
-use crate::selection::{Objects, Selection};
+use crate::selection::Selection;
 use crate::stream::{added, follow};
 
 /// So many objects that went are remembered, for readings that began before they did.

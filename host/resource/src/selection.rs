@@ -3,13 +3,11 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use imbl::OrdMap;
-use joinery_object::{FieldSelector, LabelSelector, ListOptions, Object, ObjectKey, Scope, Status};
+use joinery_object::{
+    FieldSelector, LabelSelector, ListOptions, Object, ObjectKey, Objects, Scope, Status,
+};
 
 use crate::fields::{self, Fields};
-
-/// All objects of a resource at one moment, by namespace and name.
-pub(crate) type Objects = OrdMap<ObjectKey, Arc<Object>>;
 
 /// A namespace and selectors, checked against the fields of the resource.
 #[derive(Clone, Debug)]
@@ -53,6 +51,11 @@ impl Selection {
     /// Whether only the namespace narrows it.
     pub(crate) fn has_no_selectors(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// How many of these objects the namespace has: those that are meant, if there are no selectors.
+    pub(crate) fn count(&self, objects: &Objects) -> u64 {
+        objects.count(self.namespace.as_ref())
     }
 
     /// As far as keys tell.
@@ -99,8 +102,7 @@ impl Selection {
             (None, None) => Bound::Unbounded,
         };
         objects
-            .range((start, Bound::Unbounded))
-            .map(|(_, object)| object)
+            .from(start)
             .take_while(move |object| {
                 // Keys of a namespace lie together, so what follows another namespace, or the one name, is not meant.
                 let namespace = &object.key().namespace;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use futures::FutureExt;
 use futures::future::select_all;
 use imbl::OrdMap;
-use joinery_object::{Change, Follower, Object, ObjectKey, ResourceVersion, Status};
+use joinery_object::{Change, Follower, Object, ObjectKey, Objects, ResourceVersion, Status};
 use joinery_source::SourceCache;
 use tracing::warn;
 
@@ -20,7 +20,7 @@ use crate::joined::{Input, Joined};
 /// What a view shows at one position of its sources.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
-    pub(crate) objects: OrdMap<ObjectKey, Arc<Object>>,
+    pub(crate) objects: Objects,
     /// The primaries whose objects cannot be made, and why.
     pub(crate) failures: OrdMap<ObjectKey, Status>,
     /// One position per source.

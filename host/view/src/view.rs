@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use imbl::OrdMap;
 use joinery_object::{
-    Bounds, Change, Follower, History, Object, ObjectKey, ResourceVersion, Scope, Status, TooOld,
+    Bounds, Change, Follower, History, Object, ObjectKey, Objects, ResourceVersion, Scope, Status,
+    TooOld,
 };
 use joinery_source::{SourceCache, UpstreamError};
 use parking_lot::Mutex;
@@ -47,7 +48,7 @@ impl Prepared {
 #[derive(Clone)]
 pub struct ViewSnapshot {
     /// By key.
-    pub objects: OrdMap<ObjectKey, Arc<Object>>,
+    pub objects: Objects,
     /// The primaries whose objects cannot be made, and why.
     pub failures: OrdMap<ObjectKey, Status>,
     /// All changes of the sources up to here are in it.

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use imbl::OrdMap;
-use joinery_object::{Bounds, Change, Follower, History, ObjectKey, ResourceVersion};
+use joinery_object::{Bounds, Change, Follower, History, ObjectKey, Objects, ResourceVersion};
 use joinery_store::{At, Key, KeyRange, ListOptions, Store, StoreError, Versioned};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -17,7 +16,6 @@ use tokio::task::JoinHandle;
 
 use super::envelope;
 use super::feed;
-use crate::selection::Objects;
 
 /// How long snapshots are kept that continue tokens name, as long as a history is.
 const KEEP_SNAPSHOTS: Duration = Duration::from_secs(300);
@@ -256,7 +254,7 @@ fn parse(known: &Objects, entries: &[(Key, Versioned)]) -> Objects {
                 .or_else(|| read(key, stored))?;
             Some((object_key, object))
         })
-        .collect::<OrdMap<_, _>>()
+        .collect()
 }
 
 /// Reads a stored object; one that cannot be read is left out, and said to be so.

@@ -9,7 +9,7 @@ use super::decode::members;
 use super::metadata::{FOREGROUND, ORPHAN};
 use super::resource::StoredResource;
 use super::update::Current;
-use super::write::{ATTEMPTS, Outcome, now, object_at, text, with_version};
+use super::write::{ATTEMPTS, Outcome, now, object_at, text, text_at};
 use crate::admit::{Operation, Review};
 use crate::resource::{Caller, List, Written};
 
@@ -25,8 +25,9 @@ impl StoredResource {
     ) -> Result<Written, Status> {
         let generation = self.generation();
         for _ in 0..ATTEMPTS {
-            let current = self.stored(key).await?;
+            let mut current = self.stored(key).await?;
             self.check_preconditions(&current, options)?;
+            let old_object = text_at(&mut current.value, current.revision)?.into();
             let admitted = self
                 .admit(
                     &generation,
@@ -35,9 +36,7 @@ impl StoredResource {
                         subresource: None,
                         key: key.clone(),
                         object: None,
-                        old_object: Some(
-                            text(&with_version(&current.value, current.revision))?.into(),
-                        ),
+                        old_object: Some(old_object),
                         user: caller.user.clone(),
                         dry_run: options.dry_run,
                         now: caller.now,

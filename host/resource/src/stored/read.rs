@@ -9,6 +9,7 @@ use super::cache::{ReadError, Snapshot};
 use super::replay;
 use super::resource::StoredResource;
 use crate::continue_token::ContinueToken;
+use crate::page::{Page, Rest};
 use crate::resource::{List, Watch, WatchItem};
 use crate::selection::Selection;
 use crate::stream;
@@ -70,40 +71,34 @@ impl StoredResource {
         options: &ListOptions,
     ) -> Result<List, Status> {
         let selection = self.selection(namespace, options)?;
-        let (snapshot, after) = match options.continue_token.as_deref() {
+        let (snapshot, begun) = match options.continue_token.as_deref() {
             None => {
                 let version = options.resource_version.as_deref();
                 (self.snapshot(version, options.is_exact()).await?, None)
             }
             Some(token) => {
                 let token = ContinueToken::decode(token, namespace)?;
-                (self.next_page(&token).await?, Some(token.after))
+                (self.next_page(&token).await?, Some(token))
             }
         };
-        let limit = match options.limit {
-            0 => usize::MAX,
-            limit => limit,
-        };
-        let mut selected = selection.of(&snapshot.objects, after.as_ref());
-        let items: Vec<_> = selected.by_ref().take(limit).cloned().collect();
+        let page = Page::of(&selection, &snapshot.objects, begun.as_ref(), options.limit);
         let mut list = List {
             resource_version: ResourceVersion::single(snapshot.revision),
             continue_token: None,
             remaining: None,
             warnings: Vec::new(),
-            items,
+            items: page.items,
         };
-        if let (Some(_), Some(last)) = (selected.next(), list.items.last()) {
+        if let Some(Rest { after, left }) = page.rest {
             let token = ContinueToken {
                 version: Some(snapshot.revision.to_string()),
+                after,
+                left,
                 upstream: None,
-                after: last.key().clone(),
             };
             list.continue_token = Some(token.encode());
-            list.remaining = selection
-                .has_no_selectors()
-                .then(|| selected.count() as u64 + 1);
-            self.cache.keep(snapshot.clone());
+            list.remaining = left;
+            self.cache.keep(snapshot);
         }
         Ok(list)
     }
@@ -224,6 +219,7 @@ impl StoredResource {
             Err(ReadError::Compacted) => {
                 let remainder = ContinueToken {
                     version: None,
+                    left: None,
                     upstream: None,
                     after: token.after.clone(),
                 };

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
-use imbl::OrdMap;
 use joinery_apply::FieldManager;
 use joinery_object::{
-    DeleteOptions, Follower, GroupVersionResource, ListOptions, Object, ObjectKey, PatchOptions,
-    Status, WriteOptions,
+    DeleteOptions, Follower, GroupVersionResource, ListOptions, Object, ObjectKey, Objects,
+    PatchOptions, Status, WriteOptions,
 };
 use joinery_schema::StructuralSchema;
 use joinery_store::{Key, KeyError, KeyRange};
@@ -134,7 +133,7 @@ impl StoredResource {
     }
 
     /// All objects, the store's revision at which they are so, and a follower for every later change.
-    pub fn subscribe(&self) -> (OrdMap<ObjectKey, Arc<Object>>, u64, Follower) {
+    pub fn subscribe(&self) -> (Objects, u64, Follower) {
         let (snapshot, follower) = self.cache.current_and_follower();
         (snapshot.objects, snapshot.revision, follower)
     }

@@ -15,7 +15,7 @@ use super::envelope::Envelope;
 use super::metadata::{self, IMMUTABLE, ObjectMeta};
 use super::resource::{Generation, StoredResource};
 use super::storage::store_failure;
-use super::write::{ATTEMPTS, Outcome, object_at, strict_error, text, with_version};
+use super::write::{ATTEMPTS, Outcome, object_at, strict_error, text, text_at, with_version};
 use crate::admit::{Operation, Review};
 use crate::resource::{Caller, PatchType, Written};
 
@@ -117,7 +117,7 @@ impl StoredResource {
         };
         let writer = writer(caller, subresource, options);
         for _ in 0..ATTEMPTS {
-            let current = match self.stored(key).await {
+            let mut current = match self.stored(key).await {
                 Ok(current) => current,
                 Err(missing) => {
                     match body {
@@ -148,7 +148,8 @@ impl StoredResource {
             let warned = |status: Status| status.with_warnings(&warnings);
             Self::validate(&generation, &object, causes).map_err(warned)?;
 
-            let reviewed = with_version(&object, current.revision);
+            let old_object = text_at(&mut current.value, current.revision)?.into();
+            let reviewed = text_at(&mut object, current.revision)?.into();
             let admitted = self
                 .admit(
                     &generation,
@@ -156,15 +157,13 @@ impl StoredResource {
                         operation: Operation::Update,
                         subresource: subresource.map(str::to_owned),
                         key: key.clone(),
-                        object: Some(text(&reviewed)?.into()),
-                        old_object: Some(
-                            text(&with_version(&current.value, current.revision))?.into(),
-                        ),
+                        object: Some(reviewed),
+                        old_object: Some(old_object),
                         user: caller.user.clone(),
                         dry_run: options.dry_run,
                         now: caller.now,
                     },
-                    Some(&reviewed),
+                    Some(&object),
                 )
                 .await
                 .map_err(warned)?;
@@ -174,7 +173,7 @@ impl StoredResource {
                 members(&mut changed["metadata"]).remove("resourceVersion");
                 if is_status {
                     // Also admission writes only the status of a status.
-                    changed = with_status_of(&object, &changed);
+                    changed = with_status_of(object, &changed);
                 }
                 self.set_generation(&generation, &mut changed, &current.value);
                 self.check_admitted(&generation, &changed)?;
@@ -329,9 +328,9 @@ impl StoredResource {
         members(&mut object["metadata"]).remove("resourceVersion");
         metadata::carry_over(&mut object, before);
         if is_status {
-            with_status_of(before, &object)
+            with_status_of(before.clone(), &object)
         } else if generation.definition.status_subresource {
-            with_status_of(&object, before)
+            with_status_of(object, before)
         } else {
             object
         }
@@ -413,8 +412,7 @@ impl StoredResource {
 }
 
 /// `object` with the status of another.
-fn with_status_of(object: &Value, other: &Value) -> Value {
-    let mut object = object.clone();
+fn with_status_of(mut object: Value, other: &Value) -> Value {
     match other.get(STATUS) {
         Some(status) => object[STATUS] = status.clone(),
         None => {

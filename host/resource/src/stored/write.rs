@@ -7,7 +7,7 @@ use joinery_object::{Cause, FieldValidation, Object, ObjectKey, ResourceVersion,
 use joinery_store::{Committed, Guard, GuardFailure, Op, TxnError};
 use serde_json::Value;
 
-use super::decode::cannot_be_handled;
+use super::decode::{self, cannot_be_handled};
 use super::lookup::GuardedLookup;
 use super::metadata;
 use super::resource::{Generation, StoredResource};
@@ -219,7 +219,15 @@ pub(super) fn text(object: &Value) -> Result<Vec<u8>, Status> {
     serde_json::to_vec(object).map_err(Status::internal)
 }
 
-/// An object as admission sees it, at its present version.
+/// An object as admission sees it, at its present version, as JSON. The object is then as it was: without one.
+pub(super) fn text_at(object: &mut Value, revision: u64) -> Result<Vec<u8>, Status> {
+    object["metadata"]["resourceVersion"] = revision.to_string().into();
+    let text = text(object);
+    decode::members(&mut object["metadata"]).remove("resourceVersion");
+    text
+}
+
+/// An object as a patch sees it, at its present version.
 pub(super) fn with_version(object: &Value, revision: u64) -> Value {
     let mut object = object.clone();
     object["metadata"]["resourceVersion"] = revision.to_string().into();

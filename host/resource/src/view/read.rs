@@ -10,6 +10,7 @@ use joinery_view::{LivePage, Primaries, ViewSnapshot, read_live};
 
 use super::{Current, PATIENCE, ViewResource, not_held};
 use crate::continue_token::ContinueToken;
+use crate::page::{Page, Rest};
 use crate::resource::List;
 use crate::selection::Selection;
 
@@ -102,6 +103,7 @@ impl ViewResource {
         let continue_token = page.continue_token.zip(last).map(|(upstream, after)| {
             let token = ContinueToken {
                 version: Some(version.to_string()),
+                left: None,
                 after,
                 upstream: Some(upstream),
             };
@@ -137,7 +139,7 @@ impl ViewResource {
         namespace: Option<&str>,
         options: &ListOptions,
     ) -> Result<List, Status> {
-        let mut after = None;
+        let mut begun = None;
         let snapshot = if let Some(token) = &options.continue_token {
             let token = ContinueToken::decode(token, namespace)?;
             let snapshot = match &token.version {
@@ -148,13 +150,14 @@ impl ViewResource {
                         .ok_or_else(|| {
                             let rest = ContinueToken {
                                 version: None,
+                                left: None,
                                 ..token.clone()
                             };
                             Status::continue_expired(Some(&rest.encode()))
                         })?
                 }
             };
-            after = Some(token.after);
+            begun = Some(token);
             snapshot
         } else {
             let version = self.wait_for(options.resource_version.as_deref()).await?;
@@ -174,25 +177,14 @@ impl ViewResource {
         if snapshot.suspended {
             return Err(not_held());
         }
-        let mut selected = selection.of(&snapshot.objects, after.as_ref());
-        let mut items: Vec<Arc<Object>> = Vec::new();
-        let mut remaining = 0;
-        if options.limit == 0 {
-            items.extend(selected.cloned());
-        } else {
-            items.extend(selected.by_ref().take(options.limit).cloned());
-            // Whether there is more must be known; how much, only where counting is asked of nobody.
-            remaining = if selection.has_no_selectors() {
-                selected.count() as u64
-            } else {
-                u64::from(selected.next().is_some())
-            };
-        }
-        let continue_token = items.last().filter(|_| remaining > 0).map(|last| {
+        let page = Page::of(selection, &snapshot.objects, begun.as_ref(), options.limit);
+        let remaining = page.rest.as_ref().and_then(|rest| rest.left);
+        let continue_token = page.rest.map(|Rest { after, left }| {
             self.view.keep(&snapshot);
             let token = ContinueToken {
                 version: Some(snapshot.version.to_string()),
-                after: last.key().clone(),
+                after,
+                left,
                 upstream: None,
             };
             token.encode()
@@ -200,7 +192,7 @@ impl ViewResource {
         let in_scope =
             |key: &ObjectKey| namespace.is_none_or(|n| key.namespace.as_deref() == Some(n));
         Ok(List {
-            items,
+            items: page.items,
             warnings: snapshot
                 .failures
                 .iter()
@@ -208,10 +200,7 @@ impl ViewResource {
                 .map(|(key, failure)| left_out(key, failure))
                 .collect(),
             resource_version: snapshot.version,
-            remaining: continue_token
-                .is_some()
-                .then_some(remaining)
-                .filter(|_| selection.has_no_selectors()),
+            remaining,
             continue_token,
         })
     }
