@@ -23,11 +23,14 @@ enum Fault {
     NoObject,
 }
 
+/// Parameters of a request.
+type Parameters = Vec<(String, String)>;
+
 /// A list of Events, of which each page is cut where the query wants it.
 #[derive(Clone, Default)]
 struct Events {
     fault: Option<(usize, Fault)>,
-    asked: Arc<Mutex<Vec<Vec<(String, String)>>>>,
+    asked: Arc<Mutex<Vec<Parameters>>>,
 }
 
 impl Events {
@@ -74,7 +77,7 @@ impl Events {
         let events = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let query = request.uri().query().unwrap_or_default();
-            let query: Vec<(String, String)> = url::form_urlencoded::parse(query.as_bytes())
+            let query: Parameters = url::form_urlencoded::parse(query.as_bytes())
                 .into_owned()
                 .collect();
             let (code, text) = events.page(&query);
@@ -101,7 +104,7 @@ impl Events {
 
     fn asked(&self, name: &str) -> Vec<String> {
         let asked = self.asked.lock();
-        let value = |query: &Vec<(String, String)>| {
+        let value = |query: &Parameters| {
             let found = query.iter().find(|(known, _)| known == name);
             found.map_or_else(String::new, |(_, value)| value.clone())
         };
