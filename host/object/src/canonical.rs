@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 
 use crate::object::ObjectError;
 
-/// Where kubectl keeps what was applied last: a second copy of the object.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Annotation where kubectl keeps what was applied last: a second copy of the object. The canonical form has it not.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The members of a JSON object, in their order, each as it is written.
 pub struct Members<'a>(
@@ -101,25 +101,28 @@ pub(crate) fn canonical_with_metadata(
     let start = out.len();
     out.put_u8(b'{');
     let metadata: Members<'_> = serde_json::from_str(metadata).map_err(malformed)?;
-    let annotations = metadata
-        .0
-        .iter()
-        .find(|(name, value)| name == "annotations" && value.get().contains(LAST_APPLIED));
-    match annotations {
-        None => metadata.write(&mut out, &["managedFields"]),
-        Some((_, annotations)) => {
-            metadata.write(&mut out, &["managedFields", "annotations"]);
-            let annotations: Members<'_> =
-                serde_json::from_str(annotations.get()).map_err(malformed)?;
-            if annotations.0.iter().any(|(name, _)| name != LAST_APPLIED) {
-                if out.last() != Some(&b'{') {
-                    out.put_u8(b',');
+    for (name, value) in metadata.0 {
+        let value = match &*name {
+            "managedFields" => continue,
+            "annotations" if value.get().contains(LAST_APPLIED) => {
+                let annotations: Members<'_> =
+                    serde_json::from_str(value.get()).map_err(malformed)?;
+                if annotations.0.iter().all(|(name, _)| name == LAST_APPLIED) {
+                    continue;
                 }
-                out.put_slice(b"\"annotations\":{");
-                annotations.write(&mut out, &[LAST_APPLIED]);
-                out.put_u8(b'}');
+                let mut rest = BytesMut::from(&b"{"[..]);
+                annotations.write(&mut rest, &[LAST_APPLIED]);
+                rest.put_u8(b'}');
+                Cow::Owned(rest.to_vec())
             }
+            _ => Cow::Borrowed(value.get().as_bytes()),
+        };
+        if out.last() != Some(&b'{') {
+            out.put_u8(b',');
         }
+        write_string(&mut out, &name);
+        out.put_u8(b':');
+        out.put_slice(&value);
     }
     out.put_u8(b'}');
     let end = out.len();
@@ -135,10 +138,10 @@ mod tests {
 
     #[test]
     fn kind_is_added_and_what_no_view_shows_is_dropped() {
-        let text = br#"{"metadata":{"name":"a","managedFields":[{"x":1}],"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","keep":"\"me\""}},"spec":{"a":[1,2]}}"#;
+        let text = br#"{"metadata":{"name":"a","managedFields":[{"x":1}],"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","keep":"\"me\""},"uid":"u"},"spec":{"a":[1,2]}}"#;
         assert_eq!(
             canonical(text, "v1", "Event").unwrap(),
-            r#"{"apiVersion":"v1","kind":"Event","metadata":{"name":"a","annotations":{"keep":"\"me\""}},"spec":{"a":[1,2]}}"#
+            r#"{"apiVersion":"v1","kind":"Event","metadata":{"name":"a","annotations":{"keep":"\"me\""},"uid":"u"},"spec":{"a":[1,2]}}"#
         );
     }
 

@@ -10,12 +10,13 @@ mod object;
 mod objects;
 mod options;
 mod patch;
+pub mod protobuf;
 mod resource_version;
 mod rope;
 mod selector;
 mod status;
 
-pub use canonical::{Members, canonical, write_string};
+pub use canonical::{LAST_APPLIED, Members, canonical, write_string};
 pub use change::{Change, EventType, frame};
 pub use history::{Bounds, Follower, History, TooOld};
 pub use key::{GroupVersionResource, ObjectKey, Scope, not_a_path_segment};

@@ -248,7 +248,16 @@ impl Object {
     /// As [`Object::parse`].
     pub fn of_source(text: &[u8], api_version: &str, kind: &str) -> Result<Self, ObjectError> {
         let (text, metadata) = canonical_with_metadata(text, api_version, kind)?;
-        let read = read_metadata(&text, &text[metadata])?;
+        Self::parse_canonical(text, metadata)
+    }
+
+    /// Reads an object whose text is canonical, `metadata` in this range of it, braces included.
+    ///
+    /// # Errors
+    /// As [`Object::parse`].
+    pub fn parse_canonical(text: Bytes, metadata: Range<usize>) -> Result<Self, ObjectError> {
+        let part = text.get(metadata).ok_or(ObjectError::Missing("metadata"))?;
+        let read = read_metadata(&text, part)?;
         Self::versioned(text, read)
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,20 +19,25 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
+use tracing::warn;
 
 use crate::feed::{ANSWER, PAGE_ANSWER, within};
 use crate::list::{self, RawListMeta, unreadable};
+use crate::protobuf::{self, Unread};
 use crate::upstream::{Page, Query, Upstream, UpstreamError, UpstreamEvent, UpstreamWatch};
 
 /// A watch is renewed after so many seconds at most: a connection that died unnoticed is noticed then.
 const WATCH_SECONDS: u32 = 290;
 /// Objects a page where a list is wanted whole.
 const WHOLE_PAGE: u32 = 10_000;
+/// A path and query of so many bytes, which selects finely, is asked for in one: with a token it could become too long.
+const LONG: usize = 4 * 1024;
 /// Pages whose objects are read while the next one is on its way.
 const READ_AT_ONCE: usize = 2;
 /// Objects a page where only their names are asked for.
 const KEY_PAGE: u32 = 5_000;
 const JSON: &str = "application/json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json;q=0.9";
 /// For lists of which only the names are read. What upstream cannot leave out comes along.
 const JSON_METADATA: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -41,6 +46,8 @@ const JSON_METADATA: &str =
 pub struct KubernetesUpstream {
     client: kube::Client,
     requests: AtomicU64,
+    /// Its protobuf has fields that are not known here.
+    unfamiliar: AtomicBool,
 }
 
 #[derive(Deserialize)]
@@ -63,6 +70,7 @@ impl KubernetesUpstream {
         Self {
             client,
             requests: AtomicU64::new(0),
+            unfamiliar: AtomicBool::new(false),
         }
     }
 
@@ -118,6 +126,21 @@ async fn answer(
     .await
 }
 
+/// The body of a list, and whether it is protobuf: upstream may know nothing but JSON.
+async fn list_answer(
+    upstream: &KubernetesUpstream,
+    path: &str,
+    accept: &str,
+) -> Result<(Bytes, bool), UpstreamError> {
+    within(PAGE_ANSWER, async {
+        let response = upstream.send(path, accept).await?;
+        let content_type = response.headers().get(http::header::CONTENT_TYPE);
+        let is_protobuf = content_type.is_some_and(|value| value == protobuf::MEDIA_TYPE);
+        Ok((whole(response).await?, is_protobuf))
+    })
+    .await
+}
+
 async fn whole(response: Response<Body>) -> Result<Bytes, UpstreamError> {
     Ok(response
         .into_body()
@@ -163,27 +186,37 @@ async fn in_pages(
     upstream: &KubernetesUpstream,
     gvr: &GroupVersionResource,
     query: &Query,
-) -> Result<Page, UpstreamError> {
+    kind: Option<&'static protobuf::Kind>,
+) -> Result<Page, Unread> {
+    let accept = if kind.is_some() { PROTOBUF } else { JSON };
     let mut query = Query {
-        limit: WHOLE_PAGE,
+        limit: 0,
         continue_token: None,
         ..query.clone()
     };
+    if url_length(gvr, &query) < LONG {
+        query.limit = WHOLE_PAGE;
+    }
     let mut reading = VecDeque::new();
     let mut whole = Page::default();
-    let mut add = |page: Result<Result<Page, UpstreamError>, JoinError>| {
-        let page = page.map_err(unreadable)??;
+    let mut add = |page: Result<Result<Page, Unread>, JoinError>| {
+        let page = page.map_err(|error| Unread::Failed(unreadable(error)))??;
         whole.position = page.position;
         whole.items.extend(page.items);
-        Ok(())
+        Ok::<_, Unread>(())
     };
     loop {
-        let body = answer(upstream, &collection(gvr, &query, &[]), JSON, PAGE_ANSWER).await?;
+        let path = collection(gvr, &query, &[]);
+        let (body, is_protobuf) = list_answer(upstream, &path, accept).await?;
         let (tell, told) = oneshot::channel();
         reading.push_back(tokio::task::spawn_blocking(move || {
-            list::page(&body, |next| {
-                let _ = tell.send(next);
-            })
+            let next = |token| {
+                let _ = tell.send(token);
+            };
+            match kind.filter(|_| is_protobuf) {
+                Some(kind) => protobuf::page(&body, kind, next),
+                None => Ok(list::page(&body, next)?),
+            }
         }));
         // Nobody tells of a page that cannot be read.
         query.continue_token = told.await.unwrap_or_default();
@@ -248,7 +281,16 @@ impl Upstream for KubernetesUpstream {
         query: &Query,
     ) -> Result<Page, UpstreamError> {
         check_namespace(query)?;
-        match in_pages(self, gvr, query).await {
+        let kind = protobuf::kind(gvr).filter(|_| !self.unfamiliar.load(Ordering::Relaxed));
+        let pages = match in_pages(self, gvr, query, kind).await {
+            Err(Unread::Unfamiliar(number)) => {
+                warn!(source = %gvr, field = number, "upstream knows more of these objects than this host: they are read as JSON");
+                self.unfamiliar.store(true, Ordering::Relaxed);
+                in_pages(self, gvr, query, None).await
+            }
+            other => other,
+        };
+        match pages.map_err(UpstreamError::from) {
             // The version of the first page went out of upstream's memory before the last one was read.
             Err(UpstreamError::Expired(_)) => {
                 let whole = Query {

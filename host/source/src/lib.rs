@@ -6,6 +6,7 @@ mod feed;
 mod kubernetes;
 mod list;
 mod past;
+mod protobuf;
 pub mod testing;
 mod upstream;
 

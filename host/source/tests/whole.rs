@@ -11,6 +11,7 @@ use joinery_object::GroupVersionResource;
 use joinery_source::{KubernetesUpstream, Page, Query, Upstream, UpstreamError};
 use kube::client::Body;
 use parking_lot::Mutex;
+use serde_json::Value;
 
 /// What the stand-in has: two pages and a half.
 const ALL: usize = 25_000;
@@ -30,6 +31,8 @@ type Parameters = Vec<(String, String)>;
 #[derive(Clone, Default)]
 struct Events {
     fault: Option<(usize, Fault)>,
+    /// Whether it can do protobuf, and what each Event has in it besides.
+    protobuf: Option<Vec<u8>>,
     asked: Arc<Mutex<Vec<Parameters>>>,
 }
 
@@ -73,6 +76,30 @@ impl Events {
         (200, list)
     }
 
+    /// The same page in protobuf.
+    fn encoded(&self, text: &str, more: &[u8]) -> Vec<u8> {
+        let list: Value = serde_json::from_str(text).unwrap();
+        let text = |value: &Value| value.as_str().unwrap_or_default().as_bytes().to_vec();
+        let metadata = &list["metadata"];
+        let mut message = field(
+            1,
+            &[
+                field(2, &text(&metadata["resourceVersion"])),
+                field(3, &text(&metadata["continue"])),
+            ]
+            .concat(),
+        );
+        for item in list["items"].as_array().unwrap() {
+            let metadata = &item["metadata"];
+            let named = [(1, "name"), (3, "namespace"), (6, "resourceVersion")]
+                .map(|(number, name)| field(number, &text(&metadata[name])))
+                .concat();
+            message.extend(field(2, &[&field(1, &named), more].concat()));
+        }
+        let kind = [field(1, b"v1"), field(2, b"EventList")].concat();
+        [b"k8s\0".to_vec(), field(1, &kind), field(2, &message)].concat()
+    }
+
     fn upstream(&self) -> KubernetesUpstream {
         let events = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -82,18 +109,30 @@ impl Events {
                 .collect();
             let (code, text) = events.page(&query);
             events.asked.lock().push(query);
+            let accept = request.headers()["accept"].to_str().unwrap();
+            let (content_type, body) = match &events.protobuf {
+                Some(more) if code == 200 && accept.starts_with(PROTOBUF) => {
+                    (PROTOBUF, events.encoded(&text, more))
+                }
+                _ => ("application/json", text.into_bytes()),
+            };
             let response = Response::builder()
                 .status(code)
-                .body(Full::new(Bytes::from(text)));
+                .header("content-type", content_type)
+                .body(Full::new(Bytes::from(body)));
             std::future::ready(Ok::<_, Infallible>(response.unwrap()))
         });
         KubernetesUpstream::new(kube::Client::new(service, "default"))
     }
 
     async fn whole(&self) -> Result<Page, UpstreamError> {
+        self.selected("a=b").await
+    }
+
+    async fn selected(&self, label_selector: &str) -> Result<Page, UpstreamError> {
         // What the query says of pages does not count.
         let query = Query {
-            label_selector: "a=b".to_owned(),
+            label_selector: label_selector.to_owned(),
             limit: 7,
             continue_token: Some("3".to_owned()),
             ..Query::default()
@@ -110,6 +149,29 @@ impl Events {
         };
         asked.iter().map(value).collect()
     }
+}
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// A field of bytes.
+fn field(number: usize, contents: &[u8]) -> Vec<u8> {
+    let mut field = Vec::new();
+    for mut rest in [number << 3 | 2, contents.len()] {
+        while rest >= 0x80 {
+            field.push((rest % 0x80) as u8 | 0x80);
+            rest /= 0x80;
+        }
+        field.push(rest as u8);
+    }
+    field.extend(contents);
+    field
+}
+
+fn names(page: &Page) -> Vec<&str> {
+    page.items
+        .iter()
+        .map(|object| &*object.key().name)
+        .collect()
 }
 
 fn assert_whole(page: &Page) {
@@ -130,6 +192,14 @@ async fn a_whole_list_comes_in_pages_and_is_put_together() {
     assert_whole(&events.whole().await.unwrap());
     assert_eq!(events.asked("continue"), ["", "10000", "20000"]);
     assert_eq!(events.asked("labelSelector"), ["a=b"; 3]);
+}
+
+#[tokio::test]
+async fn a_long_selector_leaves_no_room_for_a_token() {
+    let events = Events::default();
+    let long = format!("a in ({})", "b".repeat(5000));
+    assert_whole(&events.selected(&long).await.unwrap());
+    assert_eq!(events.asked("limit"), [""]);
 }
 
 #[tokio::test]
@@ -155,4 +225,48 @@ async fn a_page_that_cannot_be_read_is_an_error_and_not_a_shorter_list() {
             assert!(matches!(error, UpstreamError::Unreachable(_)), "{error}");
         }
     }
+}
+
+#[tokio::test]
+async fn events_are_read_as_protobuf_where_upstream_has_it() {
+    let events = Events {
+        protobuf: Some(field(3, "a<b \u{2028}\n".as_bytes())),
+        ..Events::default()
+    };
+    let page = events.whole().await.unwrap();
+    assert_eq!((page.items.len(), page.position), (ALL, 99_999));
+    assert!(names(&page).is_sorted());
+    assert_eq!(events.asked("continue"), ["", "10000", "20000"]);
+    assert_eq!(
+        page.items[24_999].bytes(),
+        concat!(
+            r#"{"apiVersion":"v1","kind":"Event","metadata":{"name":"e24999","namespace":"n","resourceVersion":"24999"},"#,
+            r#""involvedObject":{},"reason":"a\u003cb \u2028\n","source":{},"firstTimestamp":null,"lastTimestamp":null,"#,
+            r#""eventTime":null,"reportingComponent":"","reportingInstance":""}"#
+        )
+    );
+    let broken = Events {
+        protobuf: Some(vec![0xff]),
+        ..Events::default()
+    };
+    let error = broken.whole().await.unwrap_err();
+    assert!(matches!(error, UpstreamError::Unreachable(_)), "{error}");
+}
+
+#[tokio::test]
+async fn an_upstream_whose_events_have_more_than_is_known_is_asked_for_json() {
+    let events = Events {
+        protobuf: Some(field(20, b"new")),
+        ..Events::default()
+    };
+    let upstream = events.upstream();
+    let gvr = GroupVersionResource::new("", "v1", "events");
+    for _ in 0..2 {
+        let page = upstream.list_whole(&gvr, &Query::default()).await.unwrap();
+        assert_whole(&page);
+    }
+    // Once in vain, and never again.
+    let first_pages = events.asked("continue");
+    let first_pages = first_pages.iter().filter(|token| token.is_empty()).count();
+    assert_eq!(first_pages, 3);
 }

@@ -4,21 +4,18 @@
 //! `kubectl create namespace` and `kubectl auth can-i` are such clients. So what they send is read here, once, into JSON;
 //! answers are never protobuf. As for custom resources, there is no protobuf of kinds that plugins bring.
 //!
-//! The encoding is k8s.io/apimachinery's `runtime.Unknown` behind four magic bytes; the messages are those of the
-//! `generated.proto` files in k8s.io/api.
+//! The messages are those of the `generated.proto` files in k8s.io/api.
 
 mod kinds;
 mod wire;
 
 use bytes::Bytes;
 use joinery_object::Status;
+use joinery_object::protobuf::Envelope;
 use serde_json::Value;
 
 /// Content-Type of such a body.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
-
-/// Before every encoded object.
-const MAGIC: &[u8] = b"k8s\0";
 
 /// A message by its fields.
 #[derive(Debug)]
@@ -61,26 +58,12 @@ enum Form {
 pub(super) fn to_json(body: &Bytes) -> Result<Option<Bytes>, Status> {
     let malformed =
         |what: String| Status::bad_request(format!("the body is no Kubernetes protobuf: {what}"));
-    let envelope = body
-        .strip_prefix(MAGIC)
-        .ok_or_else(|| malformed("it does not begin with k8s and a zero byte".to_owned()))?;
-    let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
-    for field in wire::fields(envelope) {
-        match field.map_err(malformed)? {
-            (1, wire::Value::Bytes(type_meta)) => {
-                for field in wire::fields(type_meta) {
-                    match field.map_err(malformed)? {
-                        (1, value) => api_version = value.text().map_err(malformed)?,
-                        (2, value) => kind = value.text().map_err(malformed)?,
-                        _ => {}
-                    }
-                }
-            }
-            (2, wire::Value::Bytes(bytes)) => raw = bytes,
-            _ => {}
-        }
-    }
-    let Some(message) = kinds::message(&api_version, &kind) else {
+    let Envelope {
+        api_version,
+        kind,
+        message: raw,
+    } = Envelope::open(body).map_err(malformed)?;
+    let Some(message) = kinds::message(api_version, kind) else {
         return Ok(None);
     };
     let mut object = wire::object(raw, message).map_err(malformed)?;
@@ -94,6 +77,8 @@ pub(super) fn to_json(body: &Bytes) -> Result<Option<Bytes>, Status> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    const MAGIC: &[u8] = b"k8s\0";
 
     /// A field of bytes; all lengths here are below 128.
     fn bytes(number: u8, contents: &[u8]) -> Vec<u8> {
