@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use joinery_e2e::{
     Environment, Kind, Workspace, end_descendants, interrupted, interruptible_sleep, say,
     signal_process,
@@ -37,6 +37,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         Kind::Standalone
     };
+    if let Some(program) = arguments.command.first() {
+        ensure!(
+            is_there(program),
+            "there is no command {program}: it is neither in PATH nor the path of a file"
+        );
+    }
     let workspace = Workspace::here();
     workspace.ensure_built()?;
     let environment = Environment::start(&workspace, kind, kind.name())?;
@@ -44,6 +50,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some((program, rest)) => run_in(&environment, program, rest),
         None => stay_up(&environment),
     }
+}
+
+/// Whether a command can be run, as far as can be told before everything is started.
+fn is_there(program: &str) -> bool {
+    // What the environment puts into PATH.
+    if matches!(program, "joinery" | "kubectl") {
+        return true;
+    }
+    if program.contains('/') {
+        return Path::new(program).is_file();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// Until Ctrl-C, or until a process dies.

@@ -9,6 +9,7 @@ mod events;
 mod host;
 mod identity;
 mod kept;
+mod log_lines;
 mod manager;
 mod metrics;
 mod plugin;
@@ -29,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, Command, LogFormat};
+use crate::log_lines::OneLine;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -96,10 +98,11 @@ fn log(cli: &Cli) -> Result<()> {
     });
     let filter = EnvFilter::try_new(log)
         .with_context(|| format!("--log {log:?} is no filter such as info,joinery_plugin=debug"))?;
+    let colours = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
+        .with_ansi(colours)
+        .with_writer(move || OneLine::new(colours));
     match cli.log_format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().init(),

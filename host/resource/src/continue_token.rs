@@ -16,9 +16,18 @@ pub(crate) struct ContinueToken {
     /// The last object of the page before.
     pub(crate) after: ObjectKey,
     /// How many objects of the list come after it, where that is known.
-    pub(crate) left: Option<u64>,
+    pub(crate) left: Option<Left>,
     /// The token of upstream's page, for a list that is read live.
     pub(crate) upstream: Option<String>,
+}
+
+/// How many objects come after a page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Left {
+    pub(crate) count: u64,
+    /// Of a list of this namespace; none: of all. A token goes on in another list too, where it says nothing of this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) of: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -30,7 +39,7 @@ struct Wire {
     namespace: Option<String>,
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    left: Option<u64>,
+    left: Option<Left>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     upstream: Option<String>,
 }
@@ -43,7 +52,7 @@ impl ContinueToken {
             rv: self.version.clone(),
             namespace: self.after.namespace.as_deref().map(str::to_owned),
             name: self.after.name.to_string(),
-            left: self.left,
+            left: self.left.clone(),
             upstream: self.upstream.clone(),
         };
         // Strings and a number: this cannot fail.
@@ -91,7 +100,10 @@ mod tests {
     fn a_token_is_read_back_in_its_own_namespace_only() {
         for version in [None, Some("7".to_owned())] {
             let token = ContinueToken {
-                left: version.as_ref().map(|_| 3),
+                left: version.as_ref().map(|_| Left {
+                    count: 3,
+                    of: Some("n".to_owned()),
+                }),
                 version,
                 upstream: None,
                 after: ObjectKey::new(Some("n"), "a"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use joinery_object::{Object, ObjectKey, Objects};
 
-use crate::continue_token::ContinueToken;
+use crate::continue_token::{ContinueToken, Left};
 use crate::selection::Selection;
 
 /// Objects of a list, and where it goes on.
@@ -19,7 +19,7 @@ pub(crate) struct Rest {
     /// The page's last object.
     pub(crate) after: ObjectKey,
     /// How many objects there are. As upstream, with selectors nobody counts.
-    pub(crate) left: Option<u64>,
+    pub(crate) left: Option<Left>,
 }
 
 impl Page {
@@ -42,14 +42,23 @@ impl Page {
         let rest = items.last().filter(|_| more).map(|last| Rest {
             after: last.key().clone(),
             left: selection.has_no_selectors().then(|| {
-                let known = match begun {
-                    None => Some(selection.count(objects)),
-                    Some(token) => token.left,
+                let all = selection.count(objects);
+                let known = match begun.map(|token| token.left.as_ref()) {
+                    None => Some(all),
+                    Some(left) => left
+                        .filter(|left| left.of.as_deref() == selection.namespace())
+                        .map(|left| left.count),
                 };
-                match known.and_then(|known| known.checked_sub(items.len() as u64)) {
-                    Some(left @ 1..) => left,
-                    // The token is of a version that is gone, or not as it was handed out.
-                    _ => selected.count() as u64 + 1,
+                let known = known
+                    .filter(|known| *known <= all)
+                    .and_then(|known| known.checked_sub(items.len() as u64));
+                Left {
+                    count: match known {
+                        Some(count @ 1..) => count,
+                        // The token is of a version that is gone, of another list, or not as it was handed out.
+                        _ => selected.count() as u64 + 1,
+                    },
+                    of: selection.namespace().map(str::to_owned),
                 }
             }),
         });
@@ -89,7 +98,9 @@ mod tests {
             let page = Page::of(&selection, &objects, begun.as_ref(), limit);
             pages.push((
                 page.items.len(),
-                page.rest.as_ref().and_then(|rest| rest.left),
+                page.rest
+                    .as_ref()
+                    .and_then(|rest| Some(rest.left.as_ref()?.count)),
             ));
             let Some(Rest { after, left }) = page.rest else {
                 return pages;
@@ -116,8 +127,26 @@ mod tests {
         assert_eq!(pages(Some("c"), "", 3, as_made), [(0, None)]);
         assert_eq!(pages(Some("a"), "!x", 4, as_made), [(4, None), (3, None)]);
         // What is not known, or cannot be, is counted.
-        for wrong in [None, Some(0), Some(2)] {
-            assert_eq!(pages(Some("b"), "", 3, |token| token.left = wrong), thirds);
+        let left = |count, of: Option<&str>| {
+            Some(Left {
+                count,
+                of: of.map(str::to_owned),
+            })
+        };
+        let b = Some("b");
+        for wrong in [
+            None,
+            left(0, b),
+            left(2, b),
+            left(8, b),
+            left(u64::MAX, b),
+            left(5, Some("a")),
+            left(5, None),
+        ] {
+            assert_eq!(
+                pages(b, "", 3, |token| token.left.clone_from(&wrong)),
+                thirds
+            );
         }
     }
 }

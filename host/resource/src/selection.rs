@@ -53,6 +53,11 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// The one namespace; none for all.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     /// How many of these objects the namespace has: those that are meant, if there are no selectors.
     pub(crate) fn count(&self, objects: &Objects) -> u64 {
         objects.count(self.namespace.as_ref())

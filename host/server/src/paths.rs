@@ -43,7 +43,7 @@ pub(crate) async fn respond(app: &App, asked: &Asked) -> Result<Response<Body>, 
                 .respond(&snapshot, path, &asked.parts.headers, &asked.query)
                 .await
         }
-        ["metrics"] => app.metrics.respond(),
+        ["metrics"] if path == "/metrics" => app.metrics.respond(),
         ["version"] => {
             // Always for people, as upstream.
             let version = serde_json::to_vec(&Version::current()).map_err(Status::internal)?;

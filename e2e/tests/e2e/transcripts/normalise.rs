@@ -19,6 +19,7 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\b\d{2}s( |$)", "0s $1"),
         (r"\b\ds( |$)", "0s$1"),
         (r"https://127\.0\.0\.1:\d+", "SERVER"),
+        (r#"/[^ ,:"'`]*/kubectl-edit"#, "FOLDER/kubectl-edit"),
         (r"/(home|root|tmp)[^ ,:]*/", "FOLDER/"),
         // kubectl says so since 1.33 or later: standalone, any that is installed must do.
         (" deleted from NAMESPACE namespace", " deleted"),

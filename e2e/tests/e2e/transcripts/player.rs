@@ -49,7 +49,7 @@ impl<'a> Player<'a> {
             .path()
             .join("transcripts")
             .join(&namespace);
-        fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(folder.join("tmp")).unwrap();
         fs::copy(environment.kubeconfig(), folder.join("kubeconfig")).unwrap();
         let player = Player {
             environment,
@@ -98,6 +98,8 @@ impl<'a> Player<'a> {
             .arg(format!("exec 2>&1\n{command}"))
             .current_dir(&self.folder)
             .env("KUBECONFIG", self.folder.join("kubeconfig"))
+            // Where `kubectl edit` leaves what could not be written.
+            .env("TMPDIR", self.folder.join("tmp"))
             .env("NS", &self.namespace)
             .env("LC_ALL", "C")
             .stdin(Stdio::null())

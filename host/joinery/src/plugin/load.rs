@@ -15,6 +15,9 @@ use super::Target;
 impl Target {
     /// The plugin as the host would find it in a folder, with the text of its settings file.
     pub(crate) fn read(&self) -> Result<(PluginFile, Option<String>)> {
+        if !self.file.exists() {
+            bail!("there is no file {}", self.file.display());
+        }
         let base = self.file.file_name().and_then(OsStr::to_str);
         let stem = base.and_then(|base| {
             base.strip_suffix(".wasm.zst")

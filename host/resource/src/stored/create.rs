@@ -13,7 +13,7 @@ use super::metadata::{self, ObjectMeta};
 use super::names;
 use super::namespaces;
 use super::resource::{Generation, StoredResource};
-use super::write::{ATTEMPTS, Outcome, now, object_at, text};
+use super::write::{ATTEMPTS, Outcome, check_size, now, object_at, text};
 use crate::admit::{Operation, Review};
 use crate::resource::{Caller, Definition, Written};
 
@@ -150,6 +150,8 @@ impl StoredResource {
                     revision: None,
                 },
             );
+            let reviewed = text(&object)?;
+            check_size(&reviewed, 0)?;
             let admitted = self
                 .admit(
                     generation,
@@ -157,7 +159,7 @@ impl StoredResource {
                         operation: Operation::Create,
                         subresource: None,
                         key: key.clone(),
-                        object: Some(text(&object)?.into()),
+                        object: Some(reviewed.into()),
                         old_object: None,
                         user: caller.user.clone(),
                         dry_run: draft.dry_run,
@@ -218,7 +220,12 @@ impl StoredResource {
                 "admission returned an object with wrong metadata: {error}"
             ))
         })?;
-        Self::validate(generation, object, meta.causes(&self.rules))
+        Self::validate(generation, object, meta.causes(&self.rules)).map_err(|mut status| {
+            // The client's own object was valid.
+            status.message.push_str(" (as admission made the object)");
+            tracing::warn!(resource = %self.gvr(), %status, "admission made an object invalid");
+            status
+        })
     }
 }
 

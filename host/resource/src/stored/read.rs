@@ -97,7 +97,7 @@ impl StoredResource {
                 upstream: None,
             };
             list.continue_token = Some(token.encode());
-            list.remaining = left;
+            list.remaining = token.left.map(|left| left.count);
             self.cache.keep(snapshot);
         }
         Ok(list)

@@ -15,7 +15,9 @@ use super::envelope::Envelope;
 use super::metadata::{self, IMMUTABLE, ObjectMeta};
 use super::resource::{Generation, StoredResource};
 use super::storage::store_failure;
-use super::write::{ATTEMPTS, Outcome, object_at, strict_error, text, text_at, with_version};
+use super::write::{
+    ATTEMPTS, Outcome, check_size, object_at, strict_error, text, text_at, with_version,
+};
 use crate::admit::{Operation, Review};
 use crate::resource::{Caller, PatchType, Written};
 
@@ -148,8 +150,9 @@ impl StoredResource {
             let warned = |status: Status| status.with_warnings(&warnings);
             Self::validate(&generation, &object, causes).map_err(warned)?;
 
-            let old_object = text_at(&mut current.value, current.revision)?.into();
-            let reviewed = text_at(&mut object, current.revision)?.into();
+            let old_object = text_at(&mut current.value, current.revision)?;
+            let reviewed = text_at(&mut object, current.revision)?;
+            check_size(&reviewed, old_object.len()).map_err(warned)?;
             let admitted = self
                 .admit(
                     &generation,
@@ -157,8 +160,8 @@ impl StoredResource {
                         operation: Operation::Update,
                         subresource: subresource.map(str::to_owned),
                         key: key.clone(),
-                        object: Some(reviewed),
-                        old_object: Some(old_object),
+                        object: Some(reviewed.into()),
+                        old_object: Some(old_object.into()),
                         user: caller.user.clone(),
                         dry_run: options.dry_run,
                         now: caller.now,

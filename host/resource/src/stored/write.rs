@@ -29,7 +29,7 @@ pub(super) enum Outcome {
     Lost(Option<GuardFailure>),
 }
 
-/// Bytes that an object may have when it comes out of admission: what a request may have, for no client could send more.
+/// Bytes that an object may have: what a request may have, for no client could send back more.
 const MAX_OBJECT: usize = 3 << 20;
 
 /// What admission made of an object.
@@ -126,7 +126,8 @@ impl StoredResource {
             // As it came: all that is checked below has been.
             (Some(object), Some(_)) if given.as_ref() == Some(&object) => None,
             (Some(text), Some(before)) => {
-                if text.len() > MAX_OBJECT {
+                let given = given.map_or(0, |given| given.len());
+                if text.len() > MAX_OBJECT.max(given) {
                     return Err(Status::internal(format!(
                         "admission made an object of {} bytes of it, at most {MAX_OBJECT} are stored",
                         text.len()
@@ -199,6 +200,18 @@ fn same_kind(object: &Value, before: &Value) -> Result<(), Status> {
         }
     }
     Ok(())
+}
+
+/// # Errors
+/// 413 for an object that is too large with what the host adds to it. One that had `before` bytes already may become smaller.
+pub(super) fn check_size(text: &[u8], before: usize) -> Result<(), Status> {
+    if text.len() <= MAX_OBJECT.max(before) {
+        return Ok(());
+    }
+    Err(Status::too_large(format!(
+        "the object has {} bytes with what the server adds to it, such as managedFields; limit is {MAX_OBJECT}",
+        text.len()
+    )))
 }
 
 /// As k8s.io/apimachinery/pkg/runtime words it.

@@ -178,7 +178,8 @@ impl ViewResource {
             return Err(not_held());
         }
         let page = Page::of(selection, &snapshot.objects, begun.as_ref(), options.limit);
-        let remaining = page.rest.as_ref().and_then(|rest| rest.left);
+        let left = page.rest.as_ref().and_then(|rest| rest.left.as_ref());
+        let remaining = left.map(|left| left.count);
         let continue_token = page.rest.map(|Rest { after, left }| {
             self.view.keep(&snapshot);
             let token = ContinueToken {

@@ -128,7 +128,37 @@ async fn what_rules_return_must_be_valid_too() {
     let widgets = host.custom("widgets", true, Some(Arc::new(rule))).await;
     let status = widgets.post(widget("a", json!({}))).await.unwrap_err();
     assert_eq!(status.code, 422);
+    assert!(status.message.ends_with("(as admission made the object)"));
     assert_eq!(status.details.unwrap().causes[0].field, "spec.size");
+}
+
+#[tokio::test]
+async fn what_grows_too_large_by_what_the_host_adds_is_the_clients_and_is_not_stored() {
+    let host = Host::start().await;
+    let rule = Rule(|_, _| Ok(()));
+    let admitted = host.custom("widgets", true, Some(Arc::new(rule))).await;
+    let plain = host.custom("gadgets", true, None).await;
+    for widgets in [&admitted, &plain] {
+        let widget = |name: &str, finalizers: usize| {
+            let finalizers: Vec<_> = (0..finalizers).map(|i| format!("a.b/f{i}")).collect();
+            let mut widget = widget(name, json!({}));
+            widget["metadata"]["finalizers"] = finalizers.into();
+            widget
+        };
+        // Each is an entry of managedFields too: that is more than the body itself.
+        let large = widget("large", 100_000);
+        assert!(bytes(&large).len() < 3 << 20);
+        let status = widgets.post(large).await.unwrap_err();
+        assert_eq!(status.code, 413, "{}", status.message);
+        assert!(status.message.contains("managedFields"));
+        widgets.post(widget("small", 1)).await.unwrap();
+        let finalizers: Vec<_> = (0..100_000).map(|i| format!("a.b/f{i}")).collect();
+        let patch = json!({"metadata": {"finalizers": finalizers}});
+        assert_eq!(widgets.merge("small", patch).await.unwrap_err().code, 413);
+        let all = widgets.all("").await.unwrap().items;
+        assert_eq!((all.len(), &*all[0].key().name), (1, "small"));
+        assert!(all[0].len() < 1024);
+    }
 }
 
 #[tokio::test]
