@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(program) = arguments.command.first() {
         ensure!(
             is_there(program),
-            "there is no command {program}: it is neither in PATH nor the path of a file"
+            "cannot run {program}: it is neither in PATH nor the path of a file"
         );
     }
     let workspace = Workspace::here();

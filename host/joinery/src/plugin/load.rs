@@ -16,7 +16,7 @@ impl Target {
     /// The plugin as the host would find it in a folder, with the text of its settings file.
     pub(crate) fn read(&self) -> Result<(PluginFile, Option<String>)> {
         if !self.file.exists() {
-            bail!("there is no file {}", self.file.display());
+            bail!("{}: No such file", self.file.display());
         }
         let base = self.file.file_name().and_then(OsStr::to_str);
         let stem = base.and_then(|base| {
