@@ -39,13 +39,12 @@ fn one_line(record: &[u8], colours: bool) -> Cow<'_, str> {
         Some(text) => (text, "\n"),
         None => (&*record, ""),
     };
-    let harmful = |c: char| c.is_control() && !(c == '\u{1b}' && colours);
-    if !text.contains(harmful) {
+    if !text.contains(char::is_control) {
         return record;
     }
     let mut line = String::with_capacity(record.len() + 16);
-    for c in text.chars() {
-        if harmful(c) {
+    for (at, c) in text.char_indices() {
+        if c.is_control() && !(colours && is_colour(&text[at..])) {
             line.extend(c.escape_default());
         } else {
             line.push(c);
@@ -53,6 +52,14 @@ fn one_line(record: &[u8], colours: bool) -> Cow<'_, str> {
     }
     line.push_str(end);
     line.into()
+}
+
+/// Whether a sequence begins here that does nothing but colour what follows.
+fn is_colour(text: &str) -> bool {
+    text.strip_prefix("\u{1b}[").is_some_and(|rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';')
+            .starts_with('m')
+    })
 }
 
 #[cfg(test)]
@@ -69,6 +76,10 @@ mod tests {
         assert_eq!(
             one_line(b"\x1b[2mINFO\x1b[0m a\n", true),
             "\x1b[2mINFO\x1b[0m a\n"
+        );
+        assert_eq!(
+            one_line(b"\x1b[2J \x1b]0;title\x07\n", true),
+            "\\u{1b}[2J \\u{1b}]0;title\\u{7}\n"
         );
         assert_eq!(one_line("größer\n".as_bytes(), false), "größer\n");
     }

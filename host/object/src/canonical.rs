@@ -92,7 +92,9 @@ pub(crate) fn canonical_with_metadata(
     ] {
         out.put_slice(before.as_bytes());
         match own(name) {
-            Some(value) if value != "\"\"" => out.put_slice(value.as_bytes()),
+            Some(value) if value.len() > 2 && value.starts_with('"') => {
+                out.put_slice(value.as_bytes())
+            }
             _ => write_string(&mut out, given),
         }
     }

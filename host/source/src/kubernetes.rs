@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::feed::{ANSWER, PAGE_ANSWER, within};
 use crate::list::{self, RawListMeta, unreadable};
@@ -94,18 +94,24 @@ impl KubernetesUpstream {
             return Ok(response);
         }
         let code = response.status();
+        let is_protobuf = is_protobuf(&response);
         let body = whole(response).await.unwrap_or_default();
-        Err(match serde_json::from_slice::<Status>(&body) {
+        let said = if is_protobuf {
+            protobuf::status(&body)
+        } else {
+            serde_json::from_slice::<Status>(&body).ok()
+        };
+        Err(match said {
             // An object that is missing has a name; a resource that is missing has none.
-            Ok(status)
+            Some(status)
                 if code == 404 && status.details.as_ref().is_none_or(|d| d.name.is_empty()) =>
             {
                 UpstreamError::NoSuchResource(path.split('?').next().unwrap_or(path).to_owned())
             }
-            Ok(status) if code == 410 => UpstreamError::Expired(status.message),
-            Ok(status) => UpstreamError::Refused(status),
-            Err(_) if code == 404 => UpstreamError::NoSuchResource(path.to_owned()),
-            Err(_) => UpstreamError::Unreachable(format!(
+            Some(status) if code == 410 => UpstreamError::Expired(status.message),
+            Some(status) => UpstreamError::Refused(status),
+            None if code == 404 => UpstreamError::NoSuchResource(path.to_owned()),
+            None => UpstreamError::Unreachable(format!(
                 "upstream answered {code}: {}",
                 String::from_utf8_lossy(&body[..body.len().min(200)])
             )),
@@ -126,6 +132,11 @@ async fn answer(
     .await
 }
 
+fn is_protobuf(response: &Response<Body>) -> bool {
+    let content_type = response.headers().get(http::header::CONTENT_TYPE);
+    content_type.is_some_and(|value| value == protobuf::MEDIA_TYPE)
+}
+
 /// The body of a list, and whether it is protobuf: upstream may know nothing but JSON.
 async fn list_answer(
     upstream: &KubernetesUpstream,
@@ -134,8 +145,7 @@ async fn list_answer(
 ) -> Result<(Bytes, bool), UpstreamError> {
     within(PAGE_ANSWER, async {
         let response = upstream.send(path, accept).await?;
-        let content_type = response.headers().get(http::header::CONTENT_TYPE);
-        let is_protobuf = content_type.is_some_and(|value| value == protobuf::MEDIA_TYPE);
+        let is_protobuf = is_protobuf(&response);
         Ok((whole(response).await?, is_protobuf))
     })
     .await
@@ -283,6 +293,10 @@ impl Upstream for KubernetesUpstream {
         check_namespace(query)?;
         let kind = protobuf::kind(gvr).filter(|_| !self.unfamiliar.load(Ordering::Relaxed));
         let pages = match in_pages(self, gvr, query, kind).await {
+            Err(Unread::Malformed(why)) => {
+                debug!(source = %gvr, why, "a list cannot be read as protobuf: it is asked for as JSON");
+                in_pages(self, gvr, query, None).await
+            }
             Err(Unread::Unfamiliar(number)) => {
                 warn!(source = %gvr, field = number, "upstream knows more of these objects than this host: they are read as JSON");
                 self.unfamiliar.store(true, Ordering::Relaxed);

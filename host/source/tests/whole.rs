@@ -20,6 +20,7 @@ const ALL: usize = 25_000;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     Expired,
+    TooMany,
     Broken,
     NoObject,
 }
@@ -47,6 +48,10 @@ impl Events {
         if let Some((_, Fault::Expired)) = fault {
             let expired = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"gone","reason":"Expired","code":410}"#;
             return (410, expired.to_owned());
+        }
+        if let Some((_, Fault::TooMany)) = fault {
+            let busy = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"busy","reason":"TooManyRequests","details":{"retryAfterSeconds":7},"code":429}"#;
+            return (429, busy.to_owned());
         }
         let end = match limit {
             0 => ALL,
@@ -111,9 +116,10 @@ impl Events {
             events.asked.lock().push(query);
             let accept = request.headers()["accept"].to_str().unwrap();
             let (content_type, body) = match &events.protobuf {
-                Some(more) if code == 200 && accept.starts_with(PROTOBUF) => {
-                    (PROTOBUF, events.encoded(&text, more))
-                }
+                Some(more) if accept.starts_with(PROTOBUF) => match code {
+                    200 => (PROTOBUF, events.encoded(&text, more)),
+                    _ => (PROTOBUF, encoded_status(&text)),
+                },
                 _ => ("application/json", text.into_bytes()),
             };
             let response = Response::builder()
@@ -156,15 +162,37 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// A field of bytes.
 fn field(number: usize, contents: &[u8]) -> Vec<u8> {
     let mut field = Vec::new();
-    for mut rest in [number << 3 | 2, contents.len()] {
-        while rest >= 0x80 {
-            field.push((rest % 0x80) as u8 | 0x80);
-            rest /= 0x80;
-        }
-        field.push(rest as u8);
-    }
+    varint(number << 3 | 2, &mut field);
+    varint(contents.len(), &mut field);
     field.extend(contents);
     field
+}
+
+fn varint(mut number: usize, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push((number % 0x80) as u8 | 0x80);
+        number /= 0x80;
+    }
+    out.push(number as u8);
+}
+
+/// A Status in protobuf.
+fn encoded_status(text: &str) -> Vec<u8> {
+    let status: Value = serde_json::from_str(text).unwrap();
+    let text = |name: &str| status[name].as_str().unwrap().as_bytes().to_vec();
+    let code = status["code"].as_u64().unwrap() as usize;
+    let mut message = [
+        field(2, b"Failure"),
+        field(3, &text("message")),
+        field(4, &text("reason")),
+        // retryAfterSeconds: 7
+        field(5, &[5 << 3, 7]),
+        vec![6 << 3],
+    ]
+    .concat();
+    varint(code, &mut message);
+    let kind = [field(1, b"v1"), field(2, b"Status")].concat();
+    [b"k8s\0".to_vec(), field(1, &kind), field(2, &message)].concat()
 }
 
 fn names(page: &Page) -> Vec<&str> {
@@ -245,12 +273,54 @@ async fn events_are_read_as_protobuf_where_upstream_has_it() {
             r#""eventTime":null,"reportingComponent":"","reportingInstance":""}"#
         )
     );
-    let broken = Events {
-        protobuf: Some(vec![0xff]),
+    // What Go takes for a string may be no UTF-8: each byte of that is one U+FFFD.
+    let odd = Events {
+        protobuf: Some(field(4, b"\xff\xe2\x82 ok")),
         ..Events::default()
     };
-    let error = broken.whole().await.unwrap_err();
-    assert!(matches!(error, UpstreamError::Unreachable(_)), "{error}");
+    let page = odd.whole().await.unwrap();
+    let text = String::from_utf8(page.items[0].bytes().to_vec()).unwrap();
+    assert!(
+        text.contains(r#""message":"\ufffd\ufffd\ufffd ok""#),
+        "{text}"
+    );
+    assert_eq!(odd.asked("continue").len(), 3);
+}
+
+#[tokio::test]
+async fn a_list_that_cannot_be_read_as_protobuf_is_read_as_json() {
+    // 9999-12-31T23:59:59Z, a day after the calendar here ends; and half a message.
+    let late = field(6, &[&[1 << 3][..], b"\xff\x82\xd1\xff\xaf\x07"].concat());
+    for more in [late, vec![0xff]] {
+        let events = Events {
+            protobuf: Some(more),
+            ..Events::default()
+        };
+        assert_whole(&events.whole().await.unwrap());
+        // The next one is tried again.
+        assert_whole(&events.whole().await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn refusals_in_protobuf_are_understood() {
+    for protobuf in [None, Some(Vec::new())] {
+        let events = |fault| Events {
+            fault: Some((0, fault)),
+            protobuf: protobuf.clone(),
+            ..Events::default()
+        };
+        let expired = events(Fault::Expired);
+        assert_whole(&expired.whole().await.unwrap());
+        assert_eq!(expired.asked("limit"), ["10000", ""]);
+        match events(Fault::TooMany).whole().await.unwrap_err() {
+            UpstreamError::Refused(status) => {
+                assert_eq!((status.code, &*status.message), (429, "busy"));
+                assert_eq!(status.details.unwrap().retry_after_seconds, 7);
+            }
+            other => panic!("{other}"),
+        }
+    }
 }
 
 #[tokio::test]

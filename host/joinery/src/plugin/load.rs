@@ -15,9 +15,7 @@ use super::Target;
 impl Target {
     /// The plugin as the host would find it in a folder, with the text of its settings file.
     pub(crate) fn read(&self) -> Result<(PluginFile, Option<String>)> {
-        if !self.file.exists() {
-            bail!("{}: No such file", self.file.display());
-        }
+        fs::metadata(&self.file).with_context(|| self.file.display().to_string())?;
         let base = self.file.file_name().and_then(OsStr::to_str);
         let stem = base.and_then(|base| {
             base.strip_suffix(".wasm.zst")

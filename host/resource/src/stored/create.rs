@@ -13,7 +13,7 @@ use super::metadata::{self, ObjectMeta};
 use super::names;
 use super::namespaces;
 use super::resource::{Generation, StoredResource};
-use super::write::{ATTEMPTS, Outcome, check_size, now, object_at, text};
+use super::write::{ATTEMPTS, Outcome, check_made, check_size, now, object_at, text};
 use crate::admit::{Operation, Review};
 use crate::resource::{Caller, Definition, Written};
 
@@ -151,6 +151,7 @@ impl StoredResource {
                 },
             );
             let reviewed = text(&object)?;
+            let size = reviewed.len();
             check_size(&reviewed, 0)?;
             let admitted = self
                 .admit(
@@ -177,6 +178,7 @@ impl StoredResource {
                 None => object.clone(),
             };
             let text = text(&object)?;
+            check_made(&text, size)?;
             let op = Op::Put {
                 key: store_key.clone(),
                 value: envelope.seal(&text),

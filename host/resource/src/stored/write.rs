@@ -126,13 +126,7 @@ impl StoredResource {
             // As it came: all that is checked below has been.
             (Some(object), Some(_)) if given.as_ref() == Some(&object) => None,
             (Some(text), Some(before)) => {
-                let given = given.map_or(0, |given| given.len());
-                if text.len() > MAX_OBJECT.max(given) {
-                    return Err(Status::internal(format!(
-                        "admission made an object of {} bytes of it, at most {MAX_OBJECT} are stored",
-                        text.len()
-                    )));
-                }
+                check_made(&text, given.map_or(0, |given| given.len()))?;
                 let mut object: Value = serde_json::from_slice(&text)
                     .ok()
                     .filter(Value::is_object)
@@ -200,6 +194,18 @@ fn same_kind(object: &Value, before: &Value) -> Result<(), Status> {
         }
     }
     Ok(())
+}
+
+/// # Errors
+/// 500 for an object that admission has made too large: with `given` bytes it came.
+pub(super) fn check_made(text: &[u8], given: usize) -> Result<(), Status> {
+    if text.len() <= MAX_OBJECT.max(given) {
+        return Ok(());
+    }
+    Err(Status::internal(format!(
+        "admission made an object of {} bytes of it, at most {MAX_OBJECT} are stored",
+        text.len()
+    )))
 }
 
 /// # Errors

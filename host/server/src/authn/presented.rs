@@ -60,7 +60,11 @@ impl Presented {
             Some((subject(&certificate), ends))
         };
         let read: Vec<_> = chain.iter().map(|certificate| read(certificate)).collect();
-        let ends = read.iter().flatten().map(|(_, ends)| *ends).min();
+        // Nothing is remembered of a chain that is not understood to its end.
+        let ends = read
+            .iter()
+            .map(|read| read.as_ref().map_or(0, |(_, ends)| *ends))
+            .min();
         let leaf = read.into_iter().next().flatten();
         Self {
             chain: chain.iter().map(|c| c.clone().into_owned()).collect(),

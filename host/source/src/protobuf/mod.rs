@@ -2,9 +2,10 @@
 //!
 //! What comes out is the text that kube-apiserver would have sent as JSON, so nobody can tell how an object was read. Only kinds
 //! whose messages are known here, to the last field, are asked for so: an upstream whose messages have further fields is asked for
-//! JSON, so that nothing is lost.
+//! JSON, so that nothing is lost; so is a list with something in it that only Go can write.
 
 mod kinds;
+mod status;
 mod text;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use joinery_object::{GroupVersionResource, Object};
 
 use crate::list::unreadable;
 use crate::upstream::{Page, UpstreamError};
+pub(crate) use status::status;
 use text::{Message, Unwritten, Writer};
 
 /// Content-Type of such a list.
@@ -34,6 +36,8 @@ pub(crate) struct Kind {
 pub(crate) enum Unread {
     /// It has a field that is not known here.
     Unfamiliar(u32),
+    /// It, or an object in it, is not as these messages are, or has a time that no calendar here knows.
+    Malformed(String),
     /// As of any other list.
     Failed(UpstreamError),
 }
@@ -49,6 +53,7 @@ impl From<Unread> for UpstreamError {
         match why {
             Unread::Failed(error) => error,
             Unread::Unfamiliar(number) => unreadable(format!("field {number} is not known")),
+            Unread::Malformed(why) => unreadable(why),
         }
     }
 }
@@ -57,7 +62,7 @@ impl From<Unwritten> for Unread {
     fn from(why: Unwritten) -> Self {
         match why {
             Unwritten::Unfamiliar(number) => Self::Unfamiliar(number),
-            Unwritten::Malformed(error) => Self::Failed(unreadable(error)),
+            Unwritten::Malformed(why) => Self::Malformed(why),
         }
     }
 }
@@ -77,7 +82,7 @@ pub(crate) fn page(
     kind: &Kind,
     next: impl FnOnce(Option<String>),
 ) -> Result<Page, Unread> {
-    let malformed = |error: String| Unread::Failed(unreadable(error));
+    let malformed = Unread::Malformed;
     let envelope = Envelope::open(body).map_err(malformed)?;
     if envelope.kind.strip_suffix("List") != Some(kind.kind)
         || envelope.api_version != kind.api_version
@@ -94,13 +99,14 @@ pub(crate) fn page(
         }
     }
     let mut page = Page::default();
+    let mut position = None;
     for field in fields(meta) {
         match field.map_err(malformed)? {
             (2, value) => {
                 let version = value.text().map_err(malformed)?;
-                page.position = version.parse().map_err(|_| {
+                position = Some(version.parse().map_err(|_| {
                     malformed(format!("resourceVersion {version:?} is no decimal integer"))
-                })?;
+                })?);
             }
             (3, value) => {
                 let token = value.text().map_err(malformed)?;
@@ -110,6 +116,7 @@ pub(crate) fn page(
             _ => {}
         }
     }
+    page.position = position.ok_or_else(|| malformed("it has no resourceVersion".to_owned()))?;
     next(page.continue_token.clone());
     let mut writer = Writer::default();
     page.items = items
@@ -125,5 +132,5 @@ fn object(message: &[u8], kind: &Kind, writer: &mut Writer) -> Result<Arc<Object
     let object = Object::parse_canonical(writer.take(), metadata);
     object
         .map(Arc::new)
-        .map_err(|error| Unread::Failed(unreadable(error)))
+        .map_err(|error| Unread::Malformed(error.to_string()))
 }

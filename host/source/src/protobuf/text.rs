@@ -152,7 +152,7 @@ impl Writer {
                     separator = b",";
                     match form {
                         Form::Objects(message) => self.message(value.bytes()?, message)?,
-                        _ => self.string(value.text()?),
+                        _ => self.string(value.bytes()?),
                     }
                 }
                 if separator == b"[" {
@@ -168,7 +168,7 @@ impl Writer {
         let last = of.try_fold(None, |_, value| Ok::<_, Unwritten>(Some(value)))?;
         match form {
             Form::Text | Form::Plain => {
-                let text = last.map_or(Ok(""), Value::text)?;
+                let text = last.map_or(Ok(&[][..]), Value::bytes)?;
                 if text.is_empty() && matches!(form, Form::Text) {
                     return Ok(false);
                 }
@@ -194,7 +194,7 @@ impl Writer {
                 };
                 let text = time(last.map_or(Ok(&[][..]), Value::bytes)?, digits)?;
                 match text {
-                    Some(text) => self.string(&text),
+                    Some(text) => self.string(text.as_bytes()),
                     None if matches!(form, Form::TimeOrNone) => return Ok(false),
                     None => self.raw(b"null"),
                 }
@@ -215,18 +215,18 @@ impl Writer {
     fn map<'a>(&mut self, entries: impl Iterator<Item = Value<'a>>, form: Form) -> Result<bool> {
         let mut map = std::collections::BTreeMap::new();
         for entry in entries {
-            let (mut key, mut value) = ("", "");
+            let (mut key, mut value) = (&[][..], &[][..]);
             for field in fields(entry.bytes()?) {
                 match field? {
-                    (1, text) => key = text.text()?,
-                    (2, text) => value = text.text()?,
+                    (1, text) => key = text.bytes()?,
+                    (2, text) => value = text.bytes()?,
                     (number, _) => return Err(Unwritten::Unfamiliar(number)),
                 }
             }
             map.insert(key, value);
         }
         if matches!(form, Form::Annotations) {
-            map.remove(LAST_APPLIED);
+            map.remove(LAST_APPLIED.as_bytes());
         }
         let mut separator: &[u8] = b"{";
         for (key, value) in &map {
@@ -243,11 +243,22 @@ impl Writer {
         Ok(true)
     }
 
-    /// A string as encoding/json writes it: what could end a script or a line in HTML and JavaScript is escaped too.
-    fn string(&mut self, text: &str) {
+    /// A string as encoding/json writes it: what could end a script or a line in HTML and JavaScript is escaped too, and each byte
+    /// that is no UTF-8 is U+FFFD. (Go's protobuf takes any bytes for a string, so a client can store them.)
+    fn string(&mut self, text: &[u8]) {
+        self.raw(b"\"");
+        for chunk in text.utf8_chunks() {
+            self.characters(chunk.valid());
+            for _ in chunk.invalid() {
+                self.raw(b"\\ufffd");
+            }
+        }
+        self.raw(b"\"");
+    }
+
+    fn characters(&mut self, text: &str) {
         let harmless =
             |byte: u8| !matches!(byte, 0..=0x1f | b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2);
-        self.raw(b"\"");
         if text.bytes().all(harmless) {
             self.raw(text.as_bytes());
         } else {
@@ -267,7 +278,6 @@ impl Writer {
                 }
             }
         }
-        self.raw(b"\"");
     }
 }
 
